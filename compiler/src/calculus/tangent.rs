@@ -1,0 +1,115 @@
+//! Forward mode: how a term changes when one input does.
+//!
+//! Each operation's rule stands beside its formula. Kinks get the total derivative of the algebra: d|x| = sign(x)·dx
+//! with sign 0 = 0, and d x^r = r·x^(r−1)·dx with 0^s = 0, so that nothing is ever 0·∞.
+
+use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Rational, rational};
+use num_traits::Zero;
+use std::collections::HashMap;
+
+/// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.
+pub fn tangent(e: &Expr, input: &Leaf, direction: &Leaf) -> Expr {
+    Tangent { input, direction, memo: HashMap::new() }.of(e)
+}
+
+struct Tangent<'a> {
+    input: &'a Leaf,
+    direction: &'a Leaf,
+    memo: HashMap<Expr, Expr>,
+}
+
+impl Tangent<'_> {
+    fn of(&mut self, e: &Expr) -> Expr {
+        if let Some(done) = self.memo.get(e) {
+            return done.clone();
+        }
+        let result = self.rule(e);
+        self.memo.insert(e.clone(), result.clone());
+        result
+    }
+
+    fn rule(&mut self, e: &Expr) -> Expr {
+        match e.op() {
+            Op::Const(_) => Expr::zero(),
+            Op::Leaf(leaf) if leaf.same_input(self.input) => {
+                Expr::leaf(Leaf { axes: leaf.axes.clone(), ..self.direction.clone() })
+            }
+            Op::Leaf(_) => Expr::zero(),
+            // d(Σ x_j) = Σ dx_j
+            Op::Add(xs) => Expr::add(xs.iter().map(|x| self.of(x)).collect::<Vec<_>>()),
+            // d(Π x_j) = Σ_j dx_j Π_{l≠j} x_l
+            Op::Mul(xs) => {
+                let changes: Vec<Expr> = xs.iter().map(|x| self.of(x)).collect();
+                Expr::add(changes.iter().enumerate().filter(|(_, dx)| !dx.is_zero()).map(|(j, dx)| {
+                    let others = xs.iter().enumerate().filter(|(l, _)| *l != j).map(|(_, x)| x.clone());
+                    Expr::mul(others.chain([dx.clone()]))
+                }))
+            }
+            // d(x^r) = r x^(r−1) dx
+            Op::Pow(x, r) => {
+                let slope = x.pow(&(r - rational::int(1)));
+                Expr::mul([Expr::constant(r.clone()), slope, self.of(x)])
+            }
+            Op::Call(func, x) => {
+                let dx = self.of(x);
+                if dx.is_zero() {
+                    return dx;
+                }
+                match func {
+                    // d(eˣ) = eˣ dx
+                    Func::Exp => x.exp().times(&dx),
+                    // d(log x) = dx / x
+                    Func::Log => dx.over(x),
+                    // d|x| = sign(x) dx
+                    Func::Abs => x.signum().times(&dx),
+                    Func::Sign => Expr::zero(),
+                }
+            }
+            // d(x if a ≤ b else y) = dx if a ≤ b else dy
+            Op::Select(p) => {
+                let (dx, dy) = (self.of(&p[2]), self.of(&p[3]));
+                Expr::select(&p[0], &p[1], &dx, &dy)
+            }
+            // d(Σ_i x) = Σ_i dx
+            Op::Sum(axis, x) => Expr::sum(*axis, &self.of(x)),
+            // d max_p(Σ p s + H(p)) = Σ p ds, p the maximizer (Danskin)
+            Op::SmoothMax(kind, axis, s) => {
+                let p = Expr::weights(kind, *axis, s);
+                Expr::sum(*axis, &p.times(&self.of(s)))
+            }
+            Op::Weights(kind, axis, s) => {
+                let ds = self.of(s);
+                if ds.is_zero() { ds } else { weights_jacobian(kind, *axis, e, &ds) }
+            }
+        }
+    }
+}
+
+/// dp for p = weights(s): the Jacobian of the maximizer applied to ds.
+pub fn weights_jacobian(kind: &Entropy, axis: Axis, p: &Expr, ds: &Expr) -> Expr {
+    let mean = |w: &Expr, x: &Expr| Expr::sum(axis, &w.times(x));
+    match kind {
+        // dp = p (ds − Σ p ds)
+        Entropy::Shannon => p.times(&ds.minus(&mean(p, ds))),
+        // u = p^(2−α) on the support:  dp = u (ds − Σ u ds / Σ u)
+        Entropy::Tsallis(alpha) => {
+            let u = support_power(p, &(rational::int(2) - alpha));
+            let centre = mean(&u, ds).over(&Expr::sum(axis, &u));
+            u.times(&ds.minus(&centre))
+        }
+        // u = p^(2−γ) on the support, δ = ds − Σ p ds:  dp = ‖p‖_γ^(γ−1) / (γ−1) · (u δ − p Σ u δ)
+        Entropy::Norm(gamma) => {
+            let less = gamma - rational::int(1);
+            let u = support_power(p, &(rational::int(2) - gamma));
+            let centred = ds.minus(&mean(p, ds));
+            let norm = Expr::sum(axis, &p.pow(gamma)).pow(&(&less / gamma));
+            let change = u.times(&centred).minus(&p.times(&mean(&u, &centred)));
+            Expr::mul([Expr::constant(less.recip()), norm, change])
+        }
+    }
+}
+
+/// p^r where p > 0 and 0 elsewhere.
+fn support_power(p: &Expr, r: &Rational) -> Expr {
+    if r.is_zero() { p.signum() } else { p.pow(r) }
+}

@@ -1,0 +1,86 @@
+//! Reads the gradient off a tangent: the transpose of a linear map.
+//!
+//! A tangent is linear in its direction, so it is a sum of terms "coefficient × direction at some axes", inside sums.
+//! A sum over an axis of the direction disappears (Σ_i y_i·dx_i has the gradient y_i); any other sum stays around the
+//! coefficient.
+
+use crate::ir::{Axis, Expr, Leaf, Op, traverse};
+use std::collections::BTreeMap;
+
+/// The gradient with respect to `direction`, along the axes `direction` is declared with.
+///
+/// `tangent` must be linear in the direction and must not extend along the declared token or component axes itself.
+pub fn transpose(tangent: &Expr, direction: &Leaf) -> Expr {
+    let parts = coefficients(tangent, direction);
+    Expr::add(parts.into_iter().map(|(axes, coefficient)| rename_all(&coefficient, &axes, &direction.axes)))
+}
+
+/// Coefficients by the axes at which the direction occurs.
+type Parts = BTreeMap<Vec<Axis>, Expr>;
+
+fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
+    match e.op() {
+        Op::Leaf(leaf) if leaf.same_input(direction) => Parts::from([(leaf.axes.clone(), Expr::one())]),
+        Op::Add(xs) => merge(xs.iter().map(|x| coefficients(x, direction))),
+        Op::Mul(xs) => {
+            let Some(linear) = xs.iter().position(|x| traverse::mentions(x, direction)) else {
+                return Parts::new();
+            };
+            let others = Expr::mul(xs.iter().enumerate().filter(|(j, _)| *j != linear).map(|(_, x)| x.clone()));
+            map(coefficients(&xs[linear], direction), |c| c.times(&others))
+        }
+        Op::Sum(axis, x) => {
+            let inside = coefficients(x, direction).into_iter().map(|(axes, c)| {
+                match axes.iter().position(|a| a == axis) {
+                    Some(j) => {
+                        let target = direction.axes[j];
+                        let axes = axes.iter().map(|a| if a == axis { target } else { *a }).collect();
+                        (axes, rename_axis(&c, *axis, target))
+                    }
+                    None => (axes, Expr::sum(*axis, &c)),
+                }
+            });
+            merge(inside.map(|part| Parts::from([part])))
+        }
+        Op::Select(p) => {
+            let (x, y) = (coefficients(&p[2], direction), coefficients(&p[3], direction));
+            let zero = Expr::zero();
+            let axes: std::collections::BTreeSet<_> = x.keys().chain(y.keys()).cloned().collect();
+            axes.into_iter()
+                .map(|axes| {
+                    let branch = |parts: &Parts| parts.get(&axes).unwrap_or(&zero).clone();
+                    let chosen = Expr::select(&p[0], &p[1], &branch(&x), &branch(&y));
+                    (axes, chosen)
+                })
+                .collect()
+        }
+        _ => {
+            debug_assert!(!traverse::mentions(e, direction), "a tangent is linear in its direction: {e}");
+            Parts::new()
+        }
+    }
+}
+
+fn map(parts: Parts, f: impl Fn(&Expr) -> Expr) -> Parts {
+    parts.into_iter().map(|(axes, c)| (axes, f(&c))).collect()
+}
+
+fn merge(all: impl Iterator<Item = Parts>) -> Parts {
+    let mut merged = Parts::new();
+    for (axes, c) in all.flatten() {
+        let sum = match merged.get(&axes) {
+            Some(other) => other.plus(&c),
+            None => c,
+        };
+        merged.insert(axes, sum);
+    }
+    merged
+}
+
+fn rename_axis(e: &Expr, from: Axis, to: Axis) -> Expr {
+    if from == to { e.clone() } else { traverse::rename(e, from, to) }
+}
+
+fn rename_all(e: &Expr, from: &[Axis], to: &[Axis]) -> Expr {
+    from.iter().zip(to).fold(e.clone(), |e, (&from, &to)| rename_axis(&e, from, to))
+}

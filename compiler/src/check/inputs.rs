@@ -1,0 +1,65 @@
+//! The inputs every recipe shares: tokens, projections and sizes, with the axes the language gives them.
+
+use crate::ir::{Axis, Leaf, Role, Sign};
+
+/// The names with a meaning of their own; nothing else may be called so.
+pub const RESERVED: [&str; 10] = ["q", "k", "z", "h", "E", "F", "N", "d", "d_h", "H"];
+
+/// `q = W1 z`, per head.
+pub fn q() -> Leaf {
+    Leaf::new(Role::Query, 1, "q", &[Axis::T, Axis::E], Sign::Unknown)
+}
+
+/// `k = W2 h`, per head.
+pub fn k() -> Leaf {
+    Leaf::new(Role::Key, 1, "k", &[Axis::N, Axis::E], Sign::Unknown)
+}
+
+/// The token being moved.
+pub fn z() -> Leaf {
+    Leaf::new(Role::Query, 0, "z", &[Axis::T, Axis::C], Sign::Unknown)
+}
+
+/// An attended token.
+pub fn h() -> Leaf {
+    Leaf::new(Role::Key, 0, "h", &[Axis::N, Axis::C], Sign::Unknown)
+}
+
+/// The value of an attended token.
+pub fn v() -> Leaf {
+    Leaf::new(Role::Value, 0, "v", &[Axis::N, Axis::E], Sign::Unknown)
+}
+
+pub fn w1() -> Leaf {
+    Leaf::new(Role::Matrix, 0, "W1", &[Axis::E, Axis::C], Sign::Unknown)
+}
+
+pub fn w2() -> Leaf {
+    Leaf::new(Role::Matrix, 1, "W2", &[Axis::E, Axis::C], Sign::Unknown)
+}
+
+/// `N`, `d`, `d_h`, `H`.
+pub fn sizes() -> [Leaf; 4] {
+    let size = |ordinal, name| Leaf::new(Role::Size, ordinal, name, &[], Sign::Positive);
+    [size(0, "N"), size(1, "d"), size(2, "d_h"), size(3, "H")]
+}
+
+/// The local energy as the global one sees it.
+pub fn energy(axes: &[Axis], sign: Sign) -> Leaf {
+    Leaf::new(Role::Named, 0, "E", axes, sign)
+}
+
+/// The i-th state of an optimizer.
+pub fn state(i: usize, name: &str) -> Leaf {
+    let ordinal = u16::try_from(i).unwrap_or(u16::MAX);
+    Leaf::new(Role::Named, ordinal, name, &[Axis::T, Axis::C], Sign::Unknown)
+}
+
+/// Gradients are numbered from here, after the states.
+pub const FIRST_GRADIENT: u16 = 100;
+
+/// The i-th gradient an optimizer takes.
+pub fn gradient(i: usize) -> Leaf {
+    let ordinal = FIRST_GRADIENT.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
+    Leaf::new(Role::Named, ordinal, "∇F", &[Axis::T, Axis::C], Sign::Unknown)
+}

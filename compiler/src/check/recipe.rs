@@ -1,0 +1,121 @@
+//! What the check stage hands on: a recipe in which every name is resolved, every axis and domain is known to be
+//! right, and nothing of the text is left but names to display.
+
+use crate::ir::{Expr, Leaf, Rational};
+pub use crate::syntax::ast::{Kind, TokensMode as Tokens, ValuesMode as Values};
+
+/// A checked recipe.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recipe {
+    pub name: String,
+    /// `E`, the energy of one attended token: axes within {t, n}.
+    pub local: Expr,
+    /// `F` written over the named leaf `E`, which has the axes of `local`.
+    pub global: Expr,
+    /// `F` with `E` put in: axes within {t}.
+    pub energy: Expr,
+    /// The symbolic parameters: those of the local energy, the global energy, the optimizer, the recipe itself.
+    pub params: Vec<Param>,
+    /// Parameters that shape the term (exponents, entropies): already substituted.
+    pub structural: Vec<(String, Rational)>,
+    pub constraints: Vec<Constraint>,
+    pub values: Values,
+    pub steps: u32,
+    pub tokens: Tokens,
+    pub program: Program,
+    pub ingredients: Ingredients,
+}
+
+/// A symbolic parameter; its leaf stands for it in the terms.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    pub name: String,
+    pub value: ParamValue,
+    pub leaf: Leaf,
+    pub origin: Origin,
+}
+
+/// Who declared a parameter; the order is that of [`Recipe::params`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Origin {
+    Ingredient(Kind),
+    Recipe,
+}
+
+/// Where a parameter takes its value from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ParamValue {
+    /// A term over sizes.
+    Fixed(Expr),
+    /// Learned, starting at a term over sizes.
+    Learn { init: Expr, per_head: bool },
+    /// A number per attended token, computed from it.
+    Gate(Squash),
+    /// A number per pair: the product of per-step factors between the attended token and the query.
+    Decay(Squash),
+}
+
+/// What brings a gate into (0, 1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Squash {
+    Sigmoid,
+}
+
+impl Squash {
+    pub const ALL: [Squash; 1] = [Squash::Sigmoid];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Squash::Sigmoid => "sigmoid",
+        }
+    }
+}
+
+/// ‖vector‖ = radius, for `q` or `k`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Constraint {
+    pub vector: Leaf,
+    pub radius: Expr,
+}
+
+/// One run of the optimizer: terms over `z`, the states, the parameters and the gradients.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Program {
+    pub states: Vec<State>,
+    /// The point at which the i-th gradient is taken; it may mention earlier gradients.
+    pub gradients: Vec<Expr>,
+    /// The token after the step.
+    pub z: Expr,
+    /// The states after the step, in the order of `states`.
+    pub next_states: Vec<Expr>,
+}
+
+/// A vector the optimizer carries from step to step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct State {
+    pub leaf: Leaf,
+    /// A term without axes over parameters and sizes.
+    pub init: Expr,
+}
+
+/// What the recipe is made of, for display.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ingredients {
+    pub local: Used,
+    pub global: Used,
+    pub optimizer: Used,
+}
+
+/// An ingredient's name, and its parameters with their values as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Used {
+    pub name: String,
+    pub values: Vec<(String, String)>,
+}
+
+impl Recipe {
+    /// The symbolic parameter of this name.
+    pub fn param(&self, name: &str) -> Option<&Param> {
+        self.params.iter().find(|param| param.name == name)
+    }
+}

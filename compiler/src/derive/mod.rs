@@ -1,0 +1,78 @@
+//! Derivation: from a checked recipe to the update rule it induces.
+//!
+//! ```text
+//! F_h ──simplify──▶ F_h ──gradient, simplify──▶ ∇_q F_h ──parameterize, simplify──▶ direction
+//! ```
+//! The *direction* is what a head adds to the token before write-back, with its true sign and without η and 1/H:
+//! −∇_q F_h for tied values; for free ones the same with v in the vector part.
+
+mod backward;
+mod hessian;
+mod kinks;
+mod parameterize;
+mod update;
+
+pub use backward::{Backward, backward};
+pub use hessian::{Hessian, hessian};
+pub use kinks::{Kink, kinks};
+pub use parameterize::{free_values, vector_part};
+pub use update::{UpdateRule, WriteBack, update_rule};
+
+use crate::calculus;
+use crate::check::inputs;
+use crate::check::recipe::{Recipe, Values};
+use crate::ir::{Expr, Leaf};
+use crate::simplify::{Options, Simplified, simplify};
+
+/// A named quantity and its formula.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    pub leaf: Leaf,
+    pub value: Simplified,
+}
+
+/// Everything the first-order derivation finds.
+#[derive(Clone, Debug)]
+pub struct Derivation {
+    pub recipe: Recipe,
+    /// F_h, constraints put in.
+    pub energy: Simplified,
+    /// ∇_q F_h.
+    pub gradient: Simplified,
+    /// What a head adds.
+    pub direction: Simplified,
+    /// How the optimizer uses it.
+    pub update: UpdateRule,
+}
+
+impl Derivation {
+    /// Every simplification that was made, with the name of its stage.
+    pub fn stages(&self) -> [(&'static str, &Simplified); 3] {
+        [("energy", &self.energy), ("gradient", &self.gradient), ("direction", &self.direction)]
+    }
+}
+
+/// The options with the recipe's constraints as assumptions.
+pub fn options_for(recipe: &Recipe, options: &Options) -> Options {
+    let norms = recipe.constraints.iter().map(|c| (c.vector.clone(), c.radius.clone())).collect();
+    options.clone().assuming(norms)
+}
+
+/// Derives the update rule of a recipe.
+pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
+    let options = options_for(recipe, options);
+    let energy = simplify(&recipe.energy, &options);
+    let gradient = simplify(&calculus::gradient(&energy.term, &inputs::q()), &options);
+    let direction = simplify(&direction_of(&gradient.term, recipe.values), &options);
+    let update = update_rule(recipe);
+    Derivation { recipe: recipe.clone(), energy, gradient, direction, update }
+}
+
+/// −∇_q F_h, with values put in where they are free.
+fn direction_of(gradient: &Expr, values: Values) -> Expr {
+    let descent = gradient.neg();
+    match values {
+        Values::Tied => descent,
+        Values::Free => free_values(&descent),
+    }
+}

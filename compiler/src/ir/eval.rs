@@ -1,0 +1,311 @@
+//! The reference interpreter: a term, sizes and inputs in, an f64 tensor out.
+//!
+//! Everything else in the project is measured against this file, so it is written to be read: dense loops over named
+//! axes, entropies solved by plain bisection, no cleverness. Reductions over tokens look only at visible tokens.
+
+use super::axis::{Axis, AxisSet, Space};
+use super::expr::{Entropy, Expr, Func, Leaf, Op};
+use super::rational::to_f64;
+use super::tensor::{Tensor, broadcast, for_each_index};
+use std::collections::HashMap;
+
+/// The lengths of the axes and the sizes `d`, `d_h`, `H`, `N` of the language.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    pub queries: usize,
+    pub tokens: usize,
+    pub head: usize,
+    pub model: usize,
+    pub heads: usize,
+}
+
+impl Sizes {
+    pub fn length(&self, axis: Axis) -> usize {
+        match axis.space {
+            Space::Query => self.queries,
+            Space::Token => self.tokens,
+            Space::Head => self.head,
+            Space::Model => self.model,
+        }
+    }
+    /// The value of a size symbol.
+    pub fn symbol(&self, name: &str) -> Option<f64> {
+        match name {
+            "N" => Some(self.tokens as f64),
+            "d" => Some(self.model as f64),
+            "d_h" => Some(self.head as f64),
+            "H" => Some(self.heads as f64),
+            _ => None,
+        }
+    }
+}
+
+/// Inputs of one evaluation. Values are stored under the leaf's name, along the axes given with them by position.
+#[derive(Clone, Debug)]
+pub struct Env {
+    pub sizes: Sizes,
+    pub values: HashMap<String, Tensor>,
+    /// `visible[t * tokens + n]`; everything when absent.
+    pub visible: Option<Vec<bool>>,
+}
+
+impl Env {
+    pub fn new(sizes: Sizes) -> Env {
+        Env { sizes, values: HashMap::new(), visible: None }
+    }
+    fn sees(&self, t: usize, n: usize) -> bool {
+        self.visible.as_ref().is_none_or(|v| v[t * self.sizes.tokens + n])
+    }
+    fn sees_anything(&self, t: usize) -> bool {
+        (0..self.sizes.tokens).any(|n| self.sees(t, n))
+    }
+}
+
+/// Evaluates a term. Rows of queries that see nothing are 0.
+pub fn evaluate(e: &Expr, env: &Env) -> Result<Tensor, String> {
+    evaluate_all(std::slice::from_ref(e), env).map(|mut all| all.remove(0))
+}
+
+/// Evaluates several terms, sharing what they have in common.
+pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
+    let mut interpreter = Interpreter { env, memo: HashMap::new() };
+    roots
+        .iter()
+        .map(|e| {
+            let value = interpreter.value(e)?;
+            Ok(interpreter.blank_unseen(value))
+        })
+        .collect()
+}
+
+
+struct Interpreter<'a> {
+    env: &'a Env,
+    memo: HashMap<Expr, Tensor>,
+}
+
+impl Interpreter<'_> {
+    fn value(&mut self, e: &Expr) -> Result<Tensor, String> {
+        if let Some(done) = self.memo.get(e) {
+            return Ok(done.clone());
+        }
+        let result = self.compute(e)?;
+        self.memo.insert(e.clone(), result.clone());
+        Ok(result)
+    }
+
+    fn compute(&mut self, e: &Expr) -> Result<Tensor, String> {
+        let sizes = self.env.sizes;
+        let length = |a: Axis| sizes.length(a);
+        Ok(match e.op() {
+            Op::Const(c) => Tensor::scalar(to_f64(c)),
+            Op::Leaf(leaf) => self.leaf(leaf)?,
+            Op::Pow(x, r) => {
+                let r = to_f64(r);
+                self.value(x)?.map(|x| total_power(x, r))
+            }
+            Op::Call(func, x) => {
+                let x = self.value(x)?;
+                match func {
+                    Func::Exp => x.map(f64::exp),
+                    Func::Log => x.map(f64::ln),
+                    Func::Abs => x.map(f64::abs),
+                    Func::Sign => x.map(|x| if x == 0.0 { 0.0 } else { x.signum() }),
+                }
+            }
+            Op::Select(parts) => {
+                let parts = parts.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
+                let parts: Vec<&Tensor> = parts.iter().collect();
+                broadcast(&parts, length, |v| if v[0] <= v[1] { v[2] } else { v[3] })
+            }
+            Op::Mul(xs) | Op::Add(xs) => {
+                let is_sum = matches!(e.op(), Op::Add(_));
+                let parts = xs.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
+                let parts: Vec<&Tensor> = parts.iter().collect();
+                broadcast(&parts, length, |v| if is_sum { v.iter().sum() } else { v.iter().product() })
+            }
+            Op::Sum(axis, x) => {
+                let x = self.value(x)?;
+                self.reduce(&x, *axis, |row| row.iter().sum())
+            }
+            Op::SmoothMax(kind, axis, x) => {
+                let x = self.value(x)?;
+                self.reduce(&x, *axis, |row| smoothmax(kind, row))
+            }
+            Op::Weights(kind, axis, x) => {
+                let x = self.value(x)?;
+                self.weights(kind, *axis, &x)
+            }
+        })
+    }
+
+    fn leaf(&self, leaf: &Leaf) -> Result<Tensor, String> {
+        if let Some(size) = self.env.sizes.symbol(&leaf.name).filter(|_| leaf.role == super::Role::Size) {
+            return Ok(Tensor::scalar(size));
+        }
+        let stored = self.env.values.get(&*leaf.name).ok_or(format!("no value for input `{}`", leaf.name))?;
+        let expected: Vec<usize> = leaf.axes.iter().map(|&a| self.env.sizes.length(a)).collect();
+        if stored.shape != expected {
+            return Err(format!("input `{}` has shape {:?}, expected {expected:?}", leaf.name, stored.shape));
+        }
+        // Bring the axes into canonical order.
+        let named = stored.with_axes(leaf.axes.clone());
+        Ok(broadcast(&[&named], |a| self.env.sizes.length(a), |v| v[0]))
+    }
+
+    /// Reduces one axis; `f` gets the entries that are visible from the rest of the index.
+    fn reduce(&self, x: &Tensor, axis: Axis, f: impl Fn(&[f64]) -> f64) -> Tensor {
+        let mut free = AxisSet::of(&x.axes).without(axis);
+        if axis.space == Space::Token && self.env.visible.is_some() {
+            free = free.with(Axis::T);
+        }
+        let axes: Vec<Axis> = free.iter().collect();
+        let mut row = Vec::new();
+        Tensor::build(&axes, |a| self.env.sizes.length(a), |index| {
+            self.visible_row(x, axis, &axes, index, &mut row);
+            f(&row.iter().map(|&(_, v)| v).collect::<Vec<_>>())
+        })
+    }
+
+    /// The (position, value) pairs along `axis` that are visible given the other axes' positions.
+    fn visible_row(&self, x: &Tensor, axis: Axis, axes: &[Axis], index: &[usize], row: &mut Vec<(usize, f64)>) {
+        let strides = x.strides_for(axes);
+        let base: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
+        let step = x.strides_for(&[axis])[0];
+        let at = |space: Space| axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
+        row.clear();
+        for i in 0..self.env.sizes.length(axis) {
+            let seen = match axis.space {
+                Space::Token => at(Space::Query).all(|t| self.env.sees(t, i)),
+                Space::Query => self.env.sees_anything(i) && at(Space::Token).all(|n| self.env.sees(i, n)),
+                _ => true,
+            };
+            if seen {
+                row.push((i, x.data[base + i * step]));
+            }
+        }
+    }
+
+    fn weights(&self, kind: &Entropy, axis: Axis, x: &Tensor) -> Tensor {
+        let mut free = AxisSet::of(&x.axes).without(axis);
+        if axis.space == Space::Token && self.env.visible.is_some() {
+            free = free.with(Axis::T);
+        }
+        let axes: Vec<Axis> = free.iter().collect();
+        let out_axes: Vec<Axis> = free.with(axis).iter().collect();
+        let length = |a: Axis| self.env.sizes.length(a);
+        let mut out = Tensor::build(&out_axes, length, |_| 0.0);
+        let (strides, step) = (out.strides_for(&axes), out.strides_for(&[axis])[0]);
+        let shape: Vec<usize> = axes.iter().map(|&a| length(a)).collect();
+        let mut row = Vec::new();
+        for_each_index(&shape, |index| {
+            self.visible_row(x, axis, &axes, index, &mut row);
+            let scores: Vec<f64> = row.iter().map(|&(_, s)| s).collect();
+            let base: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
+            for (&(i, _), p) in row.iter().zip(maximizer(kind, &scores)) {
+                out.data[base + i * step] = p;
+            }
+        });
+        out
+    }
+
+    /// Rows of queries that see nothing hold 0, and so do pairs a query does not see.
+    fn blank_unseen(&self, mut x: Tensor) -> Tensor {
+        if self.env.visible.is_none() || !x.axes.contains(&Axis::T) {
+            return x;
+        }
+        let (axes, shape) = (x.axes.clone(), x.shape.clone());
+        let mut offset = 0;
+        for_each_index(&shape, |index| {
+            let at = |space: Space| axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
+            let hidden = at(Space::Query)
+                .any(|t| !self.env.sees_anything(t) || at(Space::Token).any(|n| !self.env.sees(t, n)));
+            if hidden {
+                x.data[offset] = 0.0;
+            }
+            offset += 1;
+        });
+        x
+    }
+}
+
+/// x^r with 0^r = 0.
+pub fn total_power(x: f64, r: f64) -> f64 {
+    if x == 0.0 {
+        0.0
+    } else if r == 2.0 {
+        x * x
+    } else if r == -1.0 {
+        1.0 / x
+    } else if r == 0.5 {
+        x.sqrt()
+    } else if r.fract() == 0.0 && r.abs() <= 64.0 {
+        x.powi(r as i32)
+    } else {
+        x.powf(r)
+    }
+}
+
+/// max_p Σ p s + H(p) over the simplex; 0 over nothing.
+pub fn smoothmax(kind: &Entropy, s: &[f64]) -> f64 {
+    if s.is_empty() {
+        return 0.0;
+    }
+    let p = maximizer(kind, s);
+    let linear: f64 = p.iter().zip(s).map(|(p, s)| p * s).sum();
+    match kind {
+        Entropy::Shannon => {
+            let top = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            top + s.iter().map(|s| (s - top).exp()).sum::<f64>().ln()
+        }
+        Entropy::Tsallis(alpha) => {
+            let a = to_f64(alpha);
+            linear + p.iter().map(|&p| p - total_power(p, a)).sum::<f64>() / (a * (a - 1.0))
+        }
+        Entropy::Norm(gamma) => {
+            let g = to_f64(gamma);
+            linear + 1.0 - total_power(p.iter().map(|&p| total_power(p, g)).sum(), 1.0 / g)
+        }
+    }
+}
+
+/// The maximizing p.
+pub fn maximizer(kind: &Entropy, s: &[f64]) -> Vec<f64> {
+    if s.is_empty() {
+        return vec![];
+    }
+    let top = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let unnormalized: Vec<f64> = match kind {
+        Entropy::Shannon => s.iter().map(|s| (s - top).exp()).collect(),
+        // p = [(α − 1)s − τ]₊^(1/(α−1)) with Σ p = 1.
+        Entropy::Tsallis(alpha) => {
+            let a = to_f64(alpha) - 1.0;
+            let power = |tau: f64, s: f64| total_power((a * (s - top) - tau).max(0.0), 1.0 / a);
+            let tau = bisect(-1.0, 0.0, |tau| s.iter().map(|&s| power(tau, s)).sum::<f64>() - 1.0);
+            s.iter().map(|&s| power(tau, s)).collect()
+        }
+        // p ∝ [s − τ]₊^(1/(γ−1)) with Σ [s − τ]₊^(γ/(γ−1)) = 1.
+        Entropy::Norm(gamma) => {
+            let g = to_f64(gamma);
+            let power = |tau: f64, s: f64, r: f64| total_power((s - top - tau).max(0.0), r);
+            let r = g / (g - 1.0);
+            let tau = bisect(-1.0, 0.0, |tau| s.iter().map(|&s| power(tau, s, r)).sum::<f64>() - 1.0);
+            s.iter().map(|&s| power(tau, s, 1.0 / (g - 1.0))).collect()
+        }
+    };
+    let total: f64 = unnormalized.iter().sum();
+    unnormalized.iter().map(|u| u / total).collect()
+}
+
+/// The zero of a decreasing function, to the last bit that halving gives.
+fn bisect(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if f(middle) >= 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

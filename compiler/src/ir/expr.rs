@@ -1,0 +1,624 @@
+//! Terms and their constructors, which keep the sum-of-products normal form (tier A).
+//!
+//! The normal form: sums and products are flat and sorted; a sum holds every term once with a rational coefficient; a
+//! product holds every base once with a rational exponent, its one constant first; a sum that is a factor has content
+//! one and a positive first coefficient; bound axes have canonical names. Nothing here distributes or hoists: that is
+//! the work of the rewrite rules.
+
+use super::axis::{Axis, AxisSet, Space};
+use super::rational::{self, Rational};
+use super::sign::Sign;
+use super::traverse;
+use num_traits::{One, Signed, Zero};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// The part an input plays; also its place in the order of factors.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// `N`, `d`, `d_h`, `H`.
+    Size,
+    /// A parameter of the recipe.
+    Param,
+    /// γ_i, a number per attended token.
+    Gate,
+    /// γ_{t,i}, the product of per-step factors between i and t.
+    Decay,
+    /// A weight matrix.
+    Matrix,
+    /// The moved token, before (`z`) or after (`q`) projection.
+    Query,
+    /// The attended tokens `h`, `k`.
+    Key,
+    /// The values `v`.
+    Value,
+    /// What a result is contracted with: a cotangent or the probe of a Hessian.
+    Probe,
+    /// An opaque quantity with a name.
+    Named,
+}
+
+/// An input of the algebra. Two leaves are the same input when role, ordinal and name agree.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Leaf {
+    pub role: Role,
+    /// Place of declaration among leaves of its role, so that order does not depend on names.
+    pub ordinal: u16,
+    pub axes: Vec<Axis>,
+    pub sign: Sign,
+    pub name: Arc<str>,
+}
+
+impl Leaf {
+    pub fn new(role: Role, ordinal: u16, name: &str, axes: &[Axis], sign: Sign) -> Leaf {
+        Leaf { role, ordinal, axes: axes.to_vec(), sign, name: name.into() }
+    }
+    /// Whether both name the same input, whatever their axes are called.
+    pub fn same_input(&self, other: &Leaf) -> bool {
+        self.role == other.role && self.ordinal == other.ordinal && self.name == other.name
+    }
+}
+
+/// The concave entropy H behind a smooth maximum max_p Σ p_i s_i + H(p).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Entropy {
+    /// −Σ p log p: log-sum-exp and softmax.
+    Shannon,
+    /// Σ (p − p^α) / (α(α − 1)), α > 1: entmax; α = 2 is sparsemax.
+    Tsallis(Rational),
+    /// 1 − ‖p‖_γ, γ > 1: normmax.
+    Norm(Rational),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Func {
+    Exp,
+    Log,
+    Abs,
+    Sign,
+}
+
+impl Func {
+    pub fn name(self) -> &'static str {
+        match self {
+            Func::Exp => "exp",
+            Func::Log => "log",
+            Func::Abs => "abs",
+            Func::Sign => "sign",
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Op {
+    Const(Rational),
+    Leaf(Leaf),
+    Pow(Expr, Rational),
+    Call(Func, Expr),
+    Weights(Entropy, Axis, Expr),
+    SmoothMax(Entropy, Axis, Expr),
+    /// `[a, b, x, y]`: x where a ≤ b, else y.
+    Select(Box<[Expr; 4]>),
+    Sum(Axis, Expr),
+    Mul(Vec<Expr>),
+    Add(Vec<Expr>),
+}
+
+struct Node {
+    op: Op,
+    axes: AxisSet,
+    sign: Sign,
+    hash: u64,
+}
+
+/// An immutable, shared term in normal form.
+#[derive(Clone)]
+pub struct Expr(Arc<Node>);
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.op == other.0.op)
+    }
+}
+impl Eq for Expr {}
+impl Hash for Expr {
+    fn hash<S: Hasher>(&self, state: &mut S) {
+        state.write_u64(self.0.hash)
+    }
+}
+impl PartialOrd for Expr {
+    fn partial_cmp(&self, other: &Expr) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Expr {
+    fn cmp(&self, other: &Expr) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.op.cmp(&other.0.op) }
+    }
+}
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Expr {
+    pub fn op(&self) -> &Op {
+        &self.0.op
+    }
+    pub fn axes(&self) -> AxisSet {
+        self.0.axes
+    }
+    pub fn sign(&self) -> Sign {
+        self.0.sign
+    }
+    pub fn has_axis(&self, axis: Axis) -> bool {
+        self.0.axes.contains(axis)
+    }
+
+    fn make(op: Op) -> Expr {
+        let mut hasher = DefaultHasher::new();
+        op.hash(&mut hasher);
+        let (axes, sign) = (axes_of(&op), sign_of(&op));
+        Expr(Arc::new(Node { axes, sign, hash: hasher.finish(), op }))
+    }
+
+    // Constants and inputs.
+
+    pub fn constant(c: Rational) -> Expr {
+        Expr::make(Op::Const(c))
+    }
+    pub fn int(n: i64) -> Expr {
+        Expr::constant(rational::int(n))
+    }
+    pub fn zero() -> Expr {
+        Expr::int(0)
+    }
+    pub fn one() -> Expr {
+        Expr::int(1)
+    }
+    pub fn leaf(leaf: Leaf) -> Expr {
+        Expr::make(Op::Leaf(leaf))
+    }
+    pub fn as_const(&self) -> Option<&Rational> {
+        match self.op() {
+            Op::Const(c) => Some(c),
+            _ => None,
+        }
+    }
+    pub fn as_leaf(&self) -> Option<&Leaf> {
+        match self.op() {
+            Op::Leaf(l) => Some(l),
+            _ => None,
+        }
+    }
+    pub fn is_zero(&self) -> bool {
+        self.as_const().is_some_and(|c| c.is_zero())
+    }
+    pub fn is_one(&self) -> bool {
+        self.as_const().is_some_and(|c| c.is_one())
+    }
+
+    // Sums.
+
+    /// Σ terms, like terms collected.
+    pub fn add(terms: impl IntoIterator<Item = Expr>) -> Expr {
+        let mut collected: BTreeMap<Expr, Rational> = BTreeMap::new();
+        let mut constant = Rational::zero();
+        let mut push = |term: &Expr| {
+            let (c, rest) = term.split_coefficient();
+            if rest.is_one() {
+                constant += c;
+            } else {
+                *collected.entry(rest).or_insert_with(Rational::zero) += c;
+            }
+        };
+        for term in terms {
+            match term.op() {
+                Op::Add(inner) => inner.iter().for_each(&mut push),
+                _ => push(&term),
+            }
+        }
+        let mut flat: Vec<Expr> = collected
+            .into_iter()
+            .filter(|(_, c)| !c.is_zero())
+            .map(|(rest, c)| rest.scale(&c))
+            .collect();
+        if !constant.is_zero() {
+            flat.push(Expr::constant(constant));
+        }
+        match flat.len() {
+            0 => Expr::zero(),
+            1 => flat.remove(0),
+            _ => Expr::make(Op::Add(flat)),
+        }
+    }
+
+    /// c · self, c pushed into a sum.
+    pub fn scale(&self, c: &Rational) -> Expr {
+        if c.is_one() {
+            return self.clone();
+        }
+        match self.op() {
+            Op::Add(terms) => Expr::add(terms.iter().map(|t| t.scale(c))),
+            _ => Expr::mul([Expr::constant(c.clone()), self.clone()]),
+        }
+    }
+    pub fn neg(&self) -> Expr {
+        self.scale(&rational::int(-1))
+    }
+    pub fn minus(&self, other: &Expr) -> Expr {
+        Expr::add([self.clone(), other.neg()])
+    }
+    pub fn plus(&self, other: &Expr) -> Expr {
+        Expr::add([self.clone(), other.clone()])
+    }
+
+    /// (c, x) with self = c · x and x free of a constant factor.
+    pub fn split_coefficient(&self) -> (Rational, Expr) {
+        match self.op() {
+            Op::Const(c) => (c.clone(), Expr::one()),
+            Op::Mul(factors) => match factors[0].as_const() {
+                Some(c) if factors.len() == 2 => (c.clone(), factors[1].clone()),
+                Some(c) => (c.clone(), Expr::make(Op::Mul(factors[1..].to_vec()))),
+                None => (Rational::one(), self.clone()),
+            },
+            _ => (Rational::one(), self.clone()),
+        }
+    }
+
+    /// The terms of a sum, or the term itself.
+    pub fn terms(&self) -> Vec<Expr> {
+        match self.op() {
+            Op::Add(terms) => terms.clone(),
+            _ => vec![self.clone()],
+        }
+    }
+    /// The factors of a product, or the term itself.
+    pub fn factors(&self) -> Vec<Expr> {
+        match self.op() {
+            Op::Mul(factors) => factors.clone(),
+            _ => vec![self.clone()],
+        }
+    }
+
+    /// (content, primitive part): for a sum the common rational factor with the sign of its first coefficient.
+    fn split_content(&self) -> (Rational, Expr) {
+        let Op::Add(terms) = self.op() else { return self.split_coefficient() };
+        let coefficients: Vec<Rational> = terms.iter().map(|t| t.split_coefficient().0).collect();
+        let mut content = rational::content(&coefficients);
+        if coefficients[0].is_negative() {
+            content = -content;
+        }
+        let inverse = content.recip();
+        (content, self.scale(&inverse))
+    }
+
+    // Products and powers.
+
+    /// Π factors, powers of one base collected.
+    pub fn mul(factors: impl IntoIterator<Item = Expr>) -> Expr {
+        let mut constant = Rational::one();
+        let mut bases: BTreeMap<Expr, Vec<Rational>> = BTreeMap::new();
+        let mut exponent = Expr::zero();
+        let mut pending: Vec<Expr> = factors.into_iter().collect();
+        while let Some(factor) = pending.pop() {
+            match factor.op() {
+                Op::Const(c) => constant *= c,
+                Op::Mul(inner) => pending.extend(inner.iter().cloned()),
+                Op::Add(_) => {
+                    let (c, primitive) = factor.split_content();
+                    constant *= c;
+                    bases.entry(primitive).or_default().push(Rational::one());
+                }
+                Op::Pow(base, r) => bases.entry(base.clone()).or_default().push(r.clone()),
+                Op::Call(Func::Exp, x) => exponent = exponent.plus(x),
+                _ => bases.entry(factor.clone()).or_default().push(Rational::one()),
+            }
+        }
+        if constant.is_zero() {
+            return Expr::zero();
+        }
+        let mut flat = Vec::new();
+        let mut again = Vec::new();
+        for (base, exponents) in bases {
+            let power = collect_power(&base, &exponents);
+            match power.op() {
+                Op::Const(_) | Op::Mul(_) => again.push(power),
+                _ => flat.push(power),
+            }
+        }
+        if !exponent.is_zero() {
+            flat.push(exponent.exp());
+        }
+        if !again.is_empty() {
+            again.extend(flat);
+            again.push(Expr::constant(constant));
+            return Expr::mul(again);
+        }
+        flat.sort();
+        match (flat.len(), constant.is_one()) {
+            (0, _) => Expr::constant(constant),
+            (1, true) => flat.remove(0),
+            (1, false) if matches!(flat[0].op(), Op::Add(_)) => flat[0].scale(&constant),
+            (_, true) => Expr::make(Op::Mul(flat)),
+            (_, false) => {
+                flat.insert(0, Expr::constant(constant));
+                Expr::make(Op::Mul(flat))
+            }
+        }
+    }
+    pub fn times(&self, other: &Expr) -> Expr {
+        Expr::mul([self.clone(), other.clone()])
+    }
+    pub fn over(&self, other: &Expr) -> Expr {
+        self.times(&other.pow(&rational::int(-1)))
+    }
+    pub fn square(&self) -> Expr {
+        self.pow(&rational::int(2))
+    }
+
+    /// self^r, the total power.
+    pub fn pow(&self, r: &Rational) -> Expr {
+        if r.is_zero() {
+            return Expr::one();
+        }
+        if r.is_one() {
+            return self.clone();
+        }
+        let keep = || Expr::make(Op::Pow(self.clone(), r.clone()));
+        match self.op() {
+            Op::Const(c) => rational::exact_power(c, r).map_or_else(keep, Expr::constant),
+            Op::Pow(base, s) => {
+                let both = r * s;
+                if base.sign().is_nonnegative() || (r.is_integer() && s.is_integer()) {
+                    base.pow(&both)
+                } else if rational::is_even_integer(s) {
+                    base.abs().pow(&both)
+                } else {
+                    keep()
+                }
+            }
+            Op::Call(Func::Exp, x) => x.scale(r).exp(),
+            Op::Mul(factors) => {
+                let splits = |f: &Expr| r.is_integer() || f.sign().is_nonnegative();
+                if !factors.iter().any(splits) {
+                    return keep();
+                }
+                let (inside, outside): (Vec<Expr>, Vec<Expr>) =
+                    factors.iter().cloned().partition(|f| !splits(f));
+                let outside = outside.iter().map(|f| f.pow(r));
+                if inside.is_empty() {
+                    Expr::mul(outside)
+                } else {
+                    let rest = Expr::mul(inside);
+                    let kept = Expr::make(Op::Pow(rest, r.clone()));
+                    Expr::mul(outside.chain([kept]))
+                }
+            }
+            Op::Add(_) => {
+                let (c, primitive) = self.split_content();
+                let (c, primitive) = if r.is_integer() || c.is_positive() {
+                    (c, primitive)
+                } else {
+                    (-c, primitive.neg())
+                };
+                if c.is_one() {
+                    return Expr::make(Op::Pow(primitive, r.clone()));
+                }
+                let outside = Expr::constant(c).pow(r);
+                Expr::mul([outside, Expr::make(Op::Pow(primitive, r.clone()))])
+            }
+            _ => keep(),
+        }
+    }
+    pub fn sqrt(&self) -> Expr {
+        self.pow(&rational::ratio(1, 2))
+    }
+
+    // Elementwise functions.
+
+    pub fn exp(&self) -> Expr {
+        match self.op() {
+            Op::Const(c) if c.is_zero() => Expr::one(),
+            Op::Call(Func::Log, x) => x.clone(),
+            _ => Expr::make(Op::Call(Func::Exp, self.clone())),
+        }
+    }
+    pub fn log(&self) -> Expr {
+        match self.op() {
+            Op::Const(c) if c.is_one() => Expr::zero(),
+            Op::Call(Func::Exp, x) => x.clone(),
+            _ => Expr::make(Op::Call(Func::Log, self.clone())),
+        }
+    }
+    pub fn abs(&self) -> Expr {
+        if self.sign().is_nonnegative() {
+            return self.clone();
+        }
+        if self.sign().negate().is_nonnegative() {
+            return self.neg();
+        }
+        let (c, primitive) = self.split_content();
+        let (known, unknown): (Vec<Expr>, Vec<Expr>) =
+            primitive.factors().into_iter().partition(|f| f.sign().is_nonnegative());
+        let inner = Expr::make(Op::Call(Func::Abs, Expr::mul(unknown)));
+        Expr::mul(known.into_iter().chain([Expr::constant(c.abs()), inner]))
+    }
+    /// −1, 0 or 1.
+    pub fn signum(&self) -> Expr {
+        match self.sign() {
+            Sign::Positive => return Expr::one(),
+            Sign::Negative => return Expr::int(-1),
+            Sign::Zero => return Expr::zero(),
+            _ => {}
+        }
+        let (c, primitive) = self.split_content();
+        let kept = primitive.factors().into_iter().filter(|f| f.sign() != Sign::Positive);
+        let inner = Expr::make(Op::Call(Func::Sign, Expr::mul(kept)));
+        inner.scale(&c.signum())
+    }
+    pub fn call(func: Func, x: &Expr) -> Expr {
+        match func {
+            Func::Exp => x.exp(),
+            Func::Log => x.log(),
+            Func::Abs => x.abs(),
+            Func::Sign => x.signum(),
+        }
+    }
+    /// x where a ≤ b, else y.
+    pub fn select(a: &Expr, b: &Expr, x: &Expr, y: &Expr) -> Expr {
+        if x == y {
+            return x.clone();
+        }
+        match (a.as_const(), b.as_const()) {
+            (Some(p), Some(q)) => (if p <= q { x } else { y }).clone(),
+            _ => Expr::make(Op::Select(Box::new([a.clone(), b.clone(), x.clone(), y.clone()]))),
+        }
+    }
+
+    // Reductions.
+
+    /// Σ_axis body; a constant factor stands in front.
+    pub fn sum(axis: Axis, body: &Expr) -> Expr {
+        let (c, rest) = body.split_content();
+        if c.is_zero() {
+            return Expr::zero();
+        }
+        let (axis, rest) = bind(axis, &rest);
+        let sum = Expr::make(Op::Sum(axis, rest));
+        if c.is_one() { sum } else { Expr::mul([Expr::constant(c), sum]) }
+    }
+    pub fn smoothmax(kind: &Entropy, axis: Axis, scores: &Expr) -> Expr {
+        let (axis, scores) = bind(axis, scores);
+        Expr::make(Op::SmoothMax(kind.clone(), axis, scores))
+    }
+    pub fn weights(kind: &Entropy, axis: Axis, scores: &Expr) -> Expr {
+        Expr::make(Op::Weights(kind.clone(), axis, scores.clone()))
+    }
+    /// Σ_e a_e b_e over the components both share.
+    pub fn dot(a: &Expr, b: &Expr) -> Expr {
+        Expr::sum(Axis::E, &a.times(b))
+    }
+
+    /// The immediate subterms.
+    pub fn children(&self) -> Vec<&Expr> {
+        match self.op() {
+            Op::Const(_) | Op::Leaf(_) => vec![],
+            Op::Pow(x, _)
+            | Op::Call(_, x)
+            | Op::Weights(_, _, x)
+            | Op::SmoothMax(_, _, x)
+            | Op::Sum(_, x) => vec![x],
+            Op::Select(parts) => parts.iter().collect(),
+            Op::Mul(xs) | Op::Add(xs) => xs.iter().collect(),
+        }
+    }
+}
+
+/// base^(e₁)·base^(e₂)·…; when the exponents cancel, 1 where base ≠ 0 and 0 where base = 0.
+fn collect_power(base: &Expr, exponents: &[Rational]) -> Expr {
+    let total: Rational = exponents.iter().sum();
+    if !total.is_zero() {
+        return base.pow(&total);
+    }
+    match base.sign() {
+        s if s.is_nonzero() => Expr::one(),
+        s if s.is_nonnegative() => base.signum(),
+        _ => base.signum().pow(&rational::int(2)),
+    }
+}
+
+/// Renames a bound axis to the canonical one: the smallest index ≥ 1 not otherwise free in the body.
+fn bind(axis: Axis, body: &Expr) -> (Axis, Expr) {
+    if axis.space == Space::Query {
+        return (axis, body.clone());
+    }
+    let canonical = body.axes().without(axis).fresh(axis.space);
+    (canonical, traverse::rename(body, axis, canonical))
+}
+
+fn axes_of(op: &Op) -> AxisSet {
+    // A reduction over tokens looks at the tokens its query sees.
+    let visible = |axis: Axis, set: AxisSet| if axis.space == Space::Token { set.with(Axis::T) } else { set };
+    match op {
+        Op::Const(_) => AxisSet::EMPTY,
+        Op::Leaf(leaf) => AxisSet::of(&leaf.axes),
+        Op::Pow(x, _) | Op::Call(_, x) => x.axes(),
+        Op::Weights(_, axis, x) => visible(*axis, x.axes().with(*axis)),
+        Op::SmoothMax(_, axis, x) | Op::Sum(axis, x) => visible(*axis, x.axes().without(*axis)),
+        Op::Select(parts) => parts.iter().fold(AxisSet::EMPTY, |s, x| s.union(x.axes())),
+        Op::Mul(xs) | Op::Add(xs) => xs.iter().fold(AxisSet::EMPTY, |s, x| s.union(x.axes())),
+    }
+}
+
+fn sign_of(op: &Op) -> Sign {
+    match op {
+        Op::Const(c) if c.is_zero() => Sign::Zero,
+        Op::Const(c) if c.is_positive() => Sign::Positive,
+        Op::Const(_) => Sign::Negative,
+        Op::Leaf(leaf) => leaf.sign,
+        Op::Pow(x, r) => power_sign(x.sign(), r),
+        Op::Call(Func::Exp, _) => Sign::Positive,
+        Op::Call(Func::Log, _) => Sign::Unknown,
+        Op::Call(Func::Abs, x) if x.sign().is_nonzero() => Sign::Positive,
+        Op::Call(Func::Abs, _) => Sign::NonNegative,
+        Op::Call(Func::Sign, x) => x.sign(),
+        Op::Weights(..) => Sign::NonNegative,
+        Op::SmoothMax(..) => Sign::Unknown,
+        Op::Select(parts) => parts[2].sign().join(parts[3].sign()),
+        Op::Sum(_, x) => x.sign(),
+        Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(x.sign())),
+        Op::Add(xs) => xs.iter().fold(Sign::Zero, |s, x| s.plus(x.sign())),
+    }
+}
+
+pub(crate) fn power_sign(base: Sign, r: &Rational) -> Sign {
+    match base {
+        Sign::Positive | Sign::NonNegative | Sign::Zero => base,
+        Sign::Negative if rational::is_even_integer(r) => Sign::Positive,
+        _ if rational::is_even_integer(r) => Sign::NonNegative,
+        s if r.is_integer() => s,
+        _ => Sign::Unknown,
+    }
+}
+
+impl fmt::Display for Entropy {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Entropy::Shannon => write!(f, "shannon"),
+            Entropy::Tsallis(a) => write!(f, "tsallis:{a}"),
+            Entropy::Norm(g) => write!(f, "norm:{g}"),
+        }
+    }
+}
+
+/// The stable text form: an s-expression.
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter, head: &str, xs: &[Expr]| {
+            write!(f, "({head}")?;
+            xs.iter().try_for_each(|x| write!(f, " {x}"))?;
+            write!(f, ")")
+        };
+        match self.op() {
+            Op::Const(c) => write!(f, "{c}"),
+            Op::Leaf(leaf) if leaf.axes.is_empty() => write!(f, "{}", leaf.name),
+            Op::Leaf(leaf) => {
+                let axes: Vec<String> = leaf.axes.iter().map(|a| a.to_string()).collect();
+                write!(f, "{}[{}]", leaf.name, axes.join(","))
+            }
+            Op::Pow(x, r) => write!(f, "(pow {x} {r})"),
+            Op::Call(func, x) => write!(f, "({} {x})", func.name()),
+            Op::Weights(kind, axis, x) => write!(f, "(weights {kind} {axis} {x})"),
+            Op::SmoothMax(kind, axis, x) => write!(f, "(smoothmax {kind} {axis} {x})"),
+            Op::Select(parts) => list(f, "select", &parts[..]),
+            Op::Sum(axis, x) => write!(f, "(sum {axis} {x})"),
+            Op::Mul(xs) => list(f, "*", xs),
+            Op::Add(xs) => list(f, "+", xs),
+        }
+    }
+}

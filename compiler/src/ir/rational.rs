@@ -1,0 +1,53 @@
+//! Exact rational constants.
+
+pub use num_rational::BigRational as Rational;
+use num_traits::{One, Signed, ToPrimitive, Zero};
+
+pub fn int(n: i64) -> Rational {
+    Rational::from_integer(n.into())
+}
+
+pub fn ratio(n: i64, d: i64) -> Rational {
+    Rational::new(n.into(), d.into())
+}
+
+pub fn to_f64(r: &Rational) -> f64 {
+    r.to_f64().unwrap_or(f64::NAN)
+}
+
+pub fn is_even_integer(r: &Rational) -> bool {
+    r.is_integer() && (r.numer() % num_bigint::BigInt::from(2)).is_zero()
+}
+
+/// Largest exponent a constant is raised to exactly.
+const MAX_FOLDED_POWER: i32 = 64;
+
+/// c^r when it is an exact rational of reasonable size; the total power's 0^r = 0 included.
+pub fn exact_power(c: &Rational, r: &Rational) -> Option<Rational> {
+    if c.is_zero() {
+        return Some(Rational::zero());
+    }
+    if c.is_one() {
+        return Some(Rational::one());
+    }
+    if r.is_integer() {
+        let n = r.to_i32().filter(|n| n.abs() <= MAX_FOLDED_POWER)?;
+        return (c.numer().bits().max(c.denom().bits()) <= 256).then(|| c.pow(n));
+    }
+    // A perfect power such as 4^(1/2).
+    let (root, n) = (r.denom().to_u32()?, r.numer().to_i32()?);
+    if c.is_negative() || root > 64 || n.abs() > MAX_FOLDED_POWER {
+        return None;
+    }
+    let (num, den) = (c.numer().nth_root(root), c.denom().nth_root(root));
+    let exact = num.pow(root) == *c.numer() && den.pow(root) == *c.denom();
+    exact.then(|| Rational::new(num, den).pow(n))
+}
+
+/// The positive rational g for which all c/g are integers without a common divisor.
+pub fn content(coefficients: &[Rational]) -> Rational {
+    use num_integer::Integer;
+    let numerator = coefficients.iter().fold(num_bigint::BigInt::zero(), |g, c| g.gcd(c.numer()));
+    let denominator = coefficients.iter().fold(num_bigint::BigInt::one(), |l, c| l.lcm(c.denom()));
+    if numerator.is_zero() { Rational::one() } else { Rational::new(numerator, denominator).abs() }
+}

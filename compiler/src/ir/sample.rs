@@ -1,0 +1,101 @@
+//! Random inputs for a term, from a seed: what numeric comparisons run on.
+
+use super::axis::Axis;
+use super::eval::{Env, Sizes, evaluate};
+use super::expr::{Expr, Leaf, Role};
+use super::sign::Sign;
+use super::tensor::Tensor;
+use super::traverse;
+
+/// A small counter-based generator (SplitMix64): the same seed gives the same numbers everywhere.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
+    }
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
+    }
+    /// Uniform in (0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+    /// Standard normal, by the polar form of two uniforms.
+    pub fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+    /// An integer below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.bits() % n.max(1) as u64) as usize
+    }
+}
+
+/// An assumption ‖vector‖ = radius that sampled inputs must satisfy.
+pub type Norm = (Leaf, Expr);
+
+/// Values for every input of the terms, respecting known signs and norms.
+pub fn sample(terms: &[Expr], sizes: Sizes, norms: &[Norm], random: &mut Random) -> Env {
+    let mut env = Env::new(sizes);
+    let radii: Vec<Expr> = norms.iter().map(|(_, radius)| radius.clone()).collect();
+    for e in terms.iter().chain(&radii) {
+        for leaf in traverse::inputs(e) {
+            if leaf.role != Role::Size && !env.values.contains_key(&*leaf.name) {
+                let value = sample_leaf(&leaf, sizes, random);
+                env.values.insert(leaf.name.to_string(), value);
+            }
+        }
+    }
+    for (vector, radius) in norms {
+        let radius = evaluate(radius, &env).map_or(1.0, |t| t.data[0]);
+        if let Some(value) = env.values.get_mut(&*vector.name) {
+            normalize(value, radius);
+        }
+    }
+    env
+}
+
+fn sample_leaf(leaf: &Leaf, sizes: Sizes, random: &mut Random) -> Tensor {
+    Tensor::build(&leaf.axes, |a: Axis| sizes.length(a), |_| match (leaf.role, leaf.sign) {
+        (Role::Gate | Role::Decay, _) => random.uniform(),
+        (_, Sign::Positive | Sign::NonNegative) => (0.4 * random.normal()).exp(),
+        (_, Sign::Negative | Sign::NonPositive) => -(0.4 * random.normal()).exp(),
+        (_, Sign::Zero) => 0.0,
+        (_, Sign::Unknown) => random.normal(),
+    })
+}
+
+/// Scales every row (the last axis) to the given norm; 0 stays 0.
+fn normalize(x: &mut Tensor, radius: f64) {
+    let width = x.shape.last().copied().unwrap_or(1).max(1);
+    for row in x.data.chunks_mut(width) {
+        let norm = row.iter().map(|v| v * v).sum::<f64>().sqrt();
+        if norm > 0.0 {
+            row.iter_mut().for_each(|v| *v *= radius / norm);
+        }
+    }
+}
+
+/// The largest difference relative to the size of the entries (and to 1).
+pub fn difference(a: &Tensor, b: &Tensor, sizes: Sizes) -> f64 {
+    let both = super::tensor::broadcast(&[a, b], |axis| sizes.length(axis), |v| {
+        if v[0] == v[1] { 0.0 } else { (v[0] - v[1]).abs() / (1.0 + v[0].abs().max(v[1].abs())) }
+    });
+    both.data.iter().fold(0.0, |worst: f64, x| if x.is_nan() { f64::INFINITY } else { worst.max(*x) })
+}
+
+/// Compares two terms on random inputs of several small sizes; the largest relative difference.
+pub fn compare(a: &Expr, b: &Expr, norms: &[Norm], seed: u64) -> Result<f64, String> {
+    let mut random = Random::new(seed);
+    let mut worst: f64 = 0.0;
+    for (queries, tokens, head, model) in [(2, 3, 2, 3), (1, 1, 3, 2), (2, 4, 1, 2)] {
+        let sizes = Sizes { queries, tokens, head, model, heads: 2 };
+        let env = sample(&[a.clone(), b.clone()], sizes, norms, &mut random);
+        worst = worst.max(difference(&evaluate(a, &env)?, &evaluate(b, &env)?, sizes));
+    }
+    Ok(worst)
+}

@@ -1,0 +1,12 @@
+//! A compiler from energies to attention layers.
+
+pub mod calculus;
+pub mod check;
+pub mod derive;
+pub mod diagnostic;
+pub mod ir;
+pub mod notation;
+pub mod prelude;
+pub mod simplify;
+pub mod span;
+pub mod syntax;

@@ -1,0 +1,3 @@
+//! The `energyc` command.
+
+fn main() {}

@@ -1,0 +1,105 @@
+//! Proofs: numbered applications of rules, and the checker that replays them.
+//!
+//! A step says: in the current term, the subterm `from` becomes `to`, because some rule's two sides, with these
+//! bindings and in this context, are `from` and `to`. The checker trusts none of that. It instantiates both sides of
+//! the rule from the table, tests the side conditions on the bound terms, puts the sides into the context, compares
+//! with `from` and `to`, makes the replacement itself, and at the end compares with the claimed result. It shares
+//! only the rule table and the normal form with the code that found the proof.
+
+use super::pattern::Bindings;
+use super::rules::RuleSet;
+use crate::ir::{Axis, Expr, Leaf, Role, Sign, traverse};
+
+/// One application of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub rule: String,
+    /// Left to right, or right to left.
+    pub forward: bool,
+    pub bindings: Bindings,
+    /// Where inside `from` the rule applies: `from` with a [`hole`] there; nowhere means everywhere.
+    pub context: Option<Expr>,
+    pub from: Expr,
+    pub to: Expr,
+}
+
+/// A proof that `start` equals `end`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    pub start: Expr,
+    pub steps: Vec<Step>,
+    pub end: Expr,
+}
+
+impl Step {
+    pub fn reversed(&self) -> Step {
+        Step { forward: !self.forward, from: self.to.clone(), to: self.from.clone(), ..self.clone() }
+    }
+}
+
+const HOLE: &str = "hole";
+
+/// The place of a subterm that extends along `axes`.
+pub fn hole(axes: &[Axis]) -> Expr {
+    Expr::leaf(Leaf::new(Role::Named, u16::MAX, HOLE, axes, Sign::Unknown))
+}
+
+/// A context with its hole filled. `axes` are the hole's own, as it was made; binders may have renamed them since.
+pub fn plug(context: &Expr, axes: &[Axis], filling: &Expr) -> Expr {
+    traverse::substitute_leaves(context, &mut |leaf| {
+        let is_hole = leaf.role == Role::Named && leaf.ordinal == u16::MAX && &*leaf.name == HOLE;
+        is_hole.then(|| rename_together(filling, axes, &leaf.axes))
+    })
+}
+
+/// Renames several axes at once, through names nobody uses.
+fn rename_together(e: &Expr, from: &[Axis], to: &[Axis]) -> Expr {
+    let moved: Vec<(Axis, Axis)> = from.iter().copied().zip(to.iter().copied()).filter(|(a, b)| a != b).collect();
+    let aside = |j: usize, a: Axis| Axis::new(a.space, 15 - j as u8);
+    let e = moved.iter().enumerate().fold(e.clone(), |e, (j, &(a, _))| traverse::rename(&e, a, aside(j, a)));
+    moved.iter().enumerate().fold(e, |e, (j, &(a, b))| traverse::rename(&e, aside(j, a), b))
+}
+
+/// The axes a hole needs for both sides of a step, in order.
+pub fn hole_axes(a: &Expr, b: &Expr) -> Vec<Axis> {
+    a.axes().union(b.axes()).iter().collect()
+}
+
+/// Replays a proof; the error names the first step that does not hold.
+pub fn check(proof: &Proof, rules: &RuleSet) -> Result<(), String> {
+    let mut current = proof.start.clone();
+    for (number, step) in proof.steps.iter().enumerate() {
+        check_step(step, rules).map_err(|e| format!("step {} ({}): {e}", number + 1, step.rule))?;
+        let next = traverse::replace(&current, &step.from, &step.to);
+        if next == current {
+            return Err(format!("step {} ({}): its left side does not occur: {}", number + 1, step.rule, step.from));
+        }
+        current = next;
+    }
+    if current != proof.end {
+        return Err(format!("the steps end at {current}, not at {}", proof.end));
+    }
+    Ok(())
+}
+
+fn check_step(step: &Step, rules: &RuleSet) -> Result<(), String> {
+    let rule = rules.get(&step.rule).ok_or("no such rule")?;
+    if let Some(condition) = rule.conditions.iter().find(|c| !c.holds(&step.bindings)) {
+        return Err(format!("the condition {condition:?} does not hold"));
+    }
+    let left = rule.left.instantiate(&step.bindings)?;
+    let right = rule.right.instantiate(&step.bindings)?;
+    let (source, target) = if step.forward { (left, right) } else { (right, left) };
+    let (from, to) = match &step.context {
+        None => (source, target),
+        Some(context) => {
+            let axes = hole_axes(&source, &target);
+            (plug(context, &axes, &source), plug(context, &axes, &target))
+        }
+    };
+    match (from == step.from, to == step.to) {
+        (true, true) => Ok(()),
+        (false, _) => Err(format!("the rule's side is {from}, the step has {}", step.from)),
+        _ => Err(format!("the rule gives {to}, the step has {}", step.to)),
+    }
+}

@@ -1,0 +1,131 @@
+//! The rewrite rules: one row of data each, grouped by family.
+//!
+//! See `README.md` beside this file for the law a rule obeys.
+
+mod constraint;
+mod kinks;
+mod ring;
+mod sums;
+mod weights;
+
+pub use constraint::constraint_rules;
+
+use super::pattern::{Binding, Bindings, Pattern};
+use crate::ir::{Axis, AxisSet, Expr, Op, Sign};
+
+/// What must hold of the matched terms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Condition {
+    /// The first variable's term does not extend along the second's axis.
+    Free(&'static str, &'static str),
+    /// The term sums to one along the axis.
+    Normalized(&'static str, &'static str),
+    /// The exponent is an even integer.
+    Even(&'static str),
+    /// The term is positive wherever it is defined.
+    Positive(&'static str),
+    /// The term extends along some axis.
+    Extended(&'static str),
+    /// The term is not a bare constant.
+    NotConstant(&'static str),
+    /// The term is not written as a chain itself; always true of a term on its own.
+    Single(&'static str),
+}
+
+/// Where a rule is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Use {
+    /// Left to right, in the e-graph and when a term is expanded.
+    Expand,
+    /// Left to right in the e-graph.
+    Forward,
+    /// Both ways in the e-graph; left to right when a term is expanded.
+    Both,
+    /// An identity of the normal form: the e-graph needs it, a proof does not show it.
+    Silent,
+}
+
+/// One rewrite rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub name: String,
+    pub left: Pattern,
+    pub right: Pattern,
+    pub conditions: Vec<Condition>,
+    pub usage: Use,
+}
+
+/// A row of a family's table: name, left, right, conditions, use.
+type Row = (&'static str, &'static str, &'static str, &'static [Condition], Use);
+
+fn rule(&(name, left, right, conditions, usage): &Row) -> Rule {
+    let parse = |text: &str| Pattern::parse(text).unwrap_or_else(|e| panic!("rule {name}: {e}"));
+    Rule { name: name.into(), left: parse(left), right: parse(right), conditions: conditions.to_vec(), usage }
+}
+
+/// The whole table.
+pub fn all() -> Vec<Rule> {
+    [ring::ROWS, sums::ROWS, weights::ROWS, kinks::ROWS].concat().iter().map(rule).collect()
+}
+
+/// The rules of one simplification: the general ones, those that assumptions add, without the ones taken away.
+#[derive(Clone, Debug)]
+pub struct RuleSet {
+    pub rules: Vec<Rule>,
+}
+
+impl Default for RuleSet {
+    fn default() -> RuleSet {
+        RuleSet { rules: all() }
+    }
+}
+
+impl RuleSet {
+    pub fn with(mut self, more: Vec<Rule>) -> RuleSet {
+        self.rules.extend(more);
+        self
+    }
+    pub fn without(mut self, name: &str) -> RuleSet {
+        self.rules.retain(|r| r.name != name);
+        self
+    }
+    pub fn get(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().find(|r| r.name == name)
+    }
+}
+
+impl Condition {
+    /// Whether the condition holds of the bound terms, by what the algebra knows of them.
+    pub fn holds(&self, bindings: &Bindings) -> bool {
+        let term = |v: &str| match bindings.get(v) {
+            Some(Binding::Term(e)) => Some(e.clone()),
+            Some(Binding::Number(r)) => Some(Expr::constant(r.clone())),
+            _ => None,
+        };
+        let axis = |v: &str| match bindings.get(v) {
+            Some(Binding::Axis(a)) => Some(*a),
+            _ => None,
+        };
+        match *self {
+            Condition::Free(v, i) => matches!((term(v), axis(i)), (Some(e), Some(i)) if !e.has_axis(i)),
+            Condition::Normalized(v, i) => {
+                matches!((term(v), axis(i)), (Some(e), Some(i)) if is_normalized(&e, i))
+            }
+            Condition::Even(v) => term(v).and_then(|e| e.as_const().map(crate::ir::rational::is_even_integer)) == Some(true),
+            Condition::Positive(v) => term(v).is_some_and(|e| e.sign() == Sign::Positive),
+            Condition::NotConstant(v) => term(v).is_some_and(|e| e.as_const().is_none()),
+            Condition::Extended(v) => term(v).is_some_and(|e| !e.axes().is_empty()),
+            Condition::Single(_) => true,
+        }
+    }
+}
+
+/// Whether Σ_axis e = 1 by construction.
+pub fn is_normalized(e: &Expr, axis: Axis) -> bool {
+    matches!(e.op(), Op::Weights(_, along, _) if *along == axis)
+}
+
+/// The axes of a set of terms.
+pub(crate) fn union(axes: impl Iterator<Item = AxisSet>) -> AxisSet {
+    axes.fold(AxisSet::EMPTY, AxisSet::union)
+}

@@ -1,0 +1,20 @@
+//! Sums and products. Order and grouping are the normal form's business, so those rows are silent.
+//!
+//! Chains nest to the right: reordering brings any member to the front, and nothing nests to the left, which keeps the
+//! e-graph at n·2ⁿ nodes for a chain of n instead of 3ⁿ.
+
+use super::{Condition::*, Row, Use::*};
+
+pub const ROWS: &[Row] = &[
+    ("add-commutes",   "(+ ?a ?b)",              "(+ ?b ?a)",                           &[Single("?b")], Silent),
+    ("add-associates", "(+ (+ ?a ?b) ?c)",       "(+ ?a (+ ?b ?c))",                    &[], Silent),
+    ("add-reorders",   "(+ ?a (+ ?b ?c))",       "(+ ?b (+ ?a ?c))",                    &[], Silent),
+    ("mul-commutes",   "(* ?a ?b)",              "(* ?b ?a)",                           &[Single("?b")], Silent),
+    ("mul-associates", "(* (* ?a ?b) ?c)",       "(* ?a (* ?b ?c))",                    &[], Silent),
+    ("mul-reorders",   "(* ?a (* ?b ?c))",       "(* ?b (* ?a ?c))",                    &[], Silent),
+    ("mul-one",        "(* 1 ?a)",               "?a",                                  &[], Silent),
+    ("distribute",     "(* ?a (+ ?b ?c))",       "(+ (* ?a ?b) (* ?a ?c))",             &[], Expand),
+    ("factor",         "(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))",                   &[], Forward),
+    ("factor-one",     "(+ ?a (* ?a ?b))",       "(* ?a (+ 1 ?b))",                     &[NotConstant("?a")], Forward),
+    ("square-of-sum",  "(pow (+ ?a ?b) 2)",      "(+ (pow ?a 2) (+ (* 2 (* ?a ?b)) (pow ?b 2)))", &[], Expand),
+];

@@ -1,0 +1,302 @@
+//! One e-graph run: from a term to everything the rules reach, and proofs out of it.
+//!
+//! A run starts from one written form only. Were a term and its multiplied-out form put into one class, whatever
+//! cancels between them would make the class contain itself (x = T·(T⁻¹·x)) and the graph would never settle.
+//!
+//! Limits count nodes and iterations, never time, so the same input gives the same result everywhere.
+
+use super::language::{AxisName, Encoder, Facts, Graph, KindName, Knowledge, Term, decode};
+use super::pattern::{Binding, Bindings, Pattern};
+use super::proof::{Step, hole, hole_axes};
+use super::rules::{Condition, Rule, RuleSet, Use};
+use crate::ir::Expr;
+use crate::ir::rational::is_even_integer;
+use egg::{ENodeOrVar, FlatTerm, Id, Language, PatternAst, RecExpr, Rewrite, Runner, SimpleScheduler, StopReason, Subst, Symbol, Var};
+use std::time::Duration;
+
+/// How far a run may go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    pub nodes: usize,
+    pub iterations: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { nodes: 1500, iterations: 7 }
+    }
+}
+
+/// The reason recorded for the union of a forward value's formula and its name.
+const DEFINITION: &str = "definition";
+
+/// A finished run.
+pub struct Saturated {
+    pub graph: Graph,
+    pub root: Id,
+    pub start: RecExpr<Term>,
+    pub hit_limit: bool,
+}
+
+/// Saturates from `start`, with the values already at hand.
+pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -> Saturated {
+    let mut encoder = Encoder::default();
+    let first = encoder.encode(start);
+    let named: Vec<_> = given.iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
+    let rewrites = rules.rules.iter().flat_map(|r| rewrites(r, &mut encoder)).collect::<Vec<_>>();
+
+    let mut graph = Graph::new(Knowledge { atoms: encoder.atoms }).with_explanations_enabled().without_explanation_length_optimization();
+    let root = graph.add_expr_uncanonical(&first);
+    for (formula, name) in named {
+        let (formula, name) = (graph.add_expr_uncanonical(&formula), graph.add_expr_uncanonical(&name));
+        graph.union_trusted(formula, name, DEFINITION);
+    }
+    graph.rebuild();
+    let runner: Runner<Term, Knowledge> = Runner::new(Knowledge::default())
+        .with_egraph(graph)
+        .with_scheduler(SimpleScheduler)
+        .with_node_limit(limits.nodes)
+        .with_iter_limit(limits.iterations)
+        .with_time_limit(Duration::from_secs(86_400))
+        .run(&rewrites);
+    if std::env::var("TRACE").is_ok() { eprintln!("start {start} stop {:?} iters {} :", runner.stop_reason, runner.iterations.len()); for i in &runner.iterations { eprintln!("   nodes {} classes {} {:?}", i.egraph_nodes, i.egraph_classes, i.applied); } }
+    let hit_limit = matches!(runner.stop_reason, Some(StopReason::NodeLimit(_)));
+    let root = runner.egraph.find(root);
+    Saturated { graph: runner.egraph, root, start: first, hit_limit }
+}
+
+/// A rule as the e-graph uses it: one direction or two, and inside longer chains.
+fn rewrites(rule: &Rule, encoder: &mut Encoder) -> Vec<Rewrite<Term, Knowledge>> {
+    let mut out = Vec::new();
+    let mut directions = vec![(rule.left.clone(), rule.right.clone(), "")];
+    if rule.usage == Use::Both {
+        directions.push((rule.right.clone(), rule.left.clone(), BACKWARD));
+    }
+    for (left, right, suffix) in directions {
+        let name = format!("{}{suffix}", rule.name);
+        let mut push = |name: &str, left: &Pattern, right: &Pattern| {
+            out.push(rewrite(name, &ast(left, encoder), &ast(right, encoder), &rule.conditions))
+        };
+        push(&name, &left, &right);
+        if let Some((left, right)) = in_chain(&left, &right).filter(|_| rule.usage != Use::Silent) {
+            push(&format!("{name}{CHAIN}"), &left, &right);
+        }
+    }
+    out
+}
+
+const BACKWARD: &str = "-back";
+const CHAIN: &str = "-chain";
+const REST: &str = "?rest";
+
+/// a ∘ b = c inside a longer chain: a ∘ (b ∘ rest) = c ∘ rest.
+fn in_chain(left: &Pattern, right: &Pattern) -> Option<(Pattern, Pattern)> {
+    let Pattern::Node(head, args) = left else { return None };
+    if head != "+" && head != "*" {
+        return None;
+    }
+    let rest = Pattern::Variable(REST.into());
+    let chain = |a: &Pattern, b: &Pattern| Pattern::Node(head.clone(), vec![a.clone(), b.clone()]);
+    Some((chain(&args[0], &chain(&args[1], &rest)), chain(right, &rest)))
+}
+
+fn rewrite(name: &str, left: &PatternAst<Term>, right: &PatternAst<Term>, conditions: &[Condition]) -> Rewrite<Term, Knowledge> {
+    let (searcher, applier) = (egg::Pattern::new(left.clone()), egg::Pattern::new(right.clone()));
+    let conditions = conditions.to_vec();
+    let condition = move |graph: &mut Graph, _: Id, subst: &Subst| {
+        let facts = |v: &str| variable(v).and_then(|v| subst.get(v)).map(|&id| &graph[id].data);
+        conditions.iter().all(|c| holds(c, facts))
+    };
+    Rewrite::new(name, searcher, egg::ConditionalApplier { condition, applier }).expect("both sides use the same variables")
+}
+
+fn variable(name: &str) -> Option<Var> {
+    name.parse().ok()
+}
+
+/// A condition asked of classes.
+fn holds<'a>(condition: &Condition, facts: impl Fn(&str) -> Option<&'a Facts>) -> bool {
+    match *condition {
+        Condition::Free(v, i) => {
+            matches!((facts(v), facts(i).and_then(|f| f.axis)), (Some(f), Some(i)) if !f.axes.contains(i))
+        }
+        Condition::Normalized(v, i) => {
+            matches!((facts(v).and_then(|f| f.normalized), facts(i).and_then(|f| f.axis)), (Some(a), Some(b)) if a == b)
+        }
+        Condition::Even(v) => facts(v).and_then(|f| f.constant.as_ref()).is_some_and(is_even_integer),
+        Condition::Positive(v) => facts(v).is_some_and(|f| f.sign == crate::ir::Sign::Positive),
+        Condition::NotConstant(v) => facts(v).is_some_and(|f| f.constant.is_none()),
+        Condition::Extended(v) => facts(v).is_some_and(|f| !f.axes.is_empty()),
+        Condition::Single(v) => facts(v).is_some_and(|f| !f.is_chain),
+    }
+}
+
+/// A pattern in the e-graph's own form.
+fn ast(pattern: &Pattern, encoder: &mut Encoder) -> PatternAst<Term> {
+    fn go(p: &Pattern, encoder: &mut Encoder, out: &mut PatternAst<Term>) -> Id {
+        match p {
+            Pattern::Variable(v) => out.add(ENodeOrVar::Var(variable(v).expect("variables start with ?"))),
+            Pattern::Number(r) => out.add(ENodeOrVar::ENode(Term::Number(r.clone()))),
+            Pattern::Kind(k) => out.add(ENodeOrVar::ENode(Term::Kind(KindName(k.clone())))),
+            Pattern::Ground(e) => {
+                let encoded = encoder.encode(e);
+                let mut ids: Vec<Id> = Vec::new();
+                for (_, node) in encoded.items() {
+                    let node = node.clone().map_children(|c| ids[usize::from(c)]);
+                    ids.push(out.add(ENodeOrVar::ENode(node)));
+                }
+                ids[ids.len() - 1]
+            }
+            Pattern::Node(head, args) => {
+                let ids: Vec<Id> = args.iter().map(|a| go(a, encoder, out)).collect();
+                let node = <Term as egg::FromOp>::from_op(head, ids).expect("the table names known operations");
+                out.add(ENodeOrVar::ENode(node))
+            }
+        }
+    }
+    let mut out = PatternAst::default();
+    go(pattern, encoder, &mut out);
+    out
+}
+
+impl Encoder {
+    /// The whole term as one atom.
+    fn name(&mut self, e: &Expr) -> RecExpr<Term> {
+        let mut out = RecExpr::default();
+        self.whole(e, &mut out);
+        out
+    }
+}
+
+impl Saturated {
+    pub fn decode(&self, expr: &RecExpr<Term>) -> Result<Expr, String> {
+        decode(expr, &self.graph.analysis.atoms)
+    }
+
+    /// The steps from the start to a member of its class; steps the normal form makes by itself are left out.
+    pub fn explain(&mut self, end: &RecExpr<Term>, rules: &RuleSet) -> Result<Vec<Step>, String> {
+        let mut explanation = self.graph.explain_equivalence(&self.start, end);
+        let flat: Vec<FlatTerm<Term>> = explanation.make_flat_explanation().clone();
+        let mut steps = Vec::new();
+        for pair in flat.windows(2) {
+            let (before, after) = (&pair[0], &pair[1]);
+            let (from, to) = (self.decode(&before.get_recexpr())?, self.decode(&after.get_recexpr())?);
+            if from == to {
+                continue;
+            }
+            let (path, reason, forward) = rewritten_at(after).ok_or("a step without a rewrite")?;
+            let (name, in_a_chain) = strip(reason.as_str(), CHAIN);
+            let (name, backward) = strip(name, BACKWARD);
+            let rule = rules.get(name).ok_or_else(|| format!("no rule `{name}`"))?;
+            let (mut left, mut right) = (rule.left.clone(), rule.right.clone());
+            if backward {
+                std::mem::swap(&mut left, &mut right);
+            }
+            if in_a_chain {
+                (left, right) = in_chain(&left, &right).ok_or("no chain")?;
+            }
+            if !forward {
+                std::mem::swap(&mut left, &mut right);
+            }
+            let (source, target) = (subterm(before, &path), subterm(after, &path));
+            let mut bound = Vec::new();
+            if !(matches(&left, source, &mut bound) && matches(&right, target, &mut bound)) {
+                return Err(format!("`{reason}` does not match its own step"));
+            }
+            let mut bindings = bound.into_iter().map(|(v, t)| Ok((v, self.binding(t)?))).collect::<Result<Bindings, String>>()?;
+            let rest = bindings.remove(REST);
+            let forward = forward != backward;
+            let (s, t) = (rule.left.instantiate(&bindings)?, rule.right.instantiate(&bindings)?);
+            let mut filling = hole(&hole_axes(&s, &t));
+            if let Some(rest) = &rest {
+                filling = beside(&filling, rest, &source.node)?;
+            }
+            let whole = path.is_empty() && rest.is_none();
+            let context = (!whole).then(|| self.context(before, &path, &filling)).transpose()?;
+            let reason = name.to_string();
+            steps.push(Step { rule: reason, forward, bindings, context, from, to });
+        }
+        Ok(steps)
+    }
+
+    fn binding(&self, t: &FlatTerm<Term>) -> Result<Binding, String> {
+        Ok(match &t.node {
+            Term::Axis(AxisName(axis)) => Binding::Axis(*axis),
+            Term::Kind(KindName(kind)) => Binding::Kind(kind.clone()),
+            Term::Number(r) => Binding::Number(r.clone()),
+            _ => Binding::Term(self.decode(&t.get_recexpr())?),
+        })
+    }
+
+    /// The term with its subterm at `path` replaced by `filling`.
+    fn context(&self, t: &FlatTerm<Term>, path: &[usize], filling: &Expr) -> Result<Expr, String> {
+        let mut atoms = self.graph.analysis.atoms.clone();
+        atoms.push(filling.clone());
+        let place = super::language::AtomName(atoms.len() - 1);
+        let mut cut = t.remove_rewrites();
+        let mut node = &mut cut;
+        for &j in path {
+            node = &mut node.children[j];
+        }
+        *node = FlatTerm::new(Term::Atom(place), vec![]);
+        decode(&cut.get_recexpr(), &atoms)
+    }
+}
+
+fn strip<'a>(name: &'a str, suffix: &str) -> (&'a str, bool) {
+    name.strip_suffix(suffix).map_or((name, false), |name| (name, true))
+}
+
+/// The hole with the rest of its chain.
+fn beside(hole: &Expr, rest: &Binding, chain: &Term) -> Result<Expr, String> {
+    let rest = match rest {
+        Binding::Term(e) => e.clone(),
+        Binding::Number(r) => Expr::constant(r.clone()),
+        _ => return Err("the rest of a chain is a term".into()),
+    };
+    Ok(match chain {
+        Term::Add(_) => hole.plus(&rest),
+        _ => hole.times(&rest),
+    })
+}
+
+/// Where a flat term was rewritten, by what, and whether left to right.
+fn rewritten_at(t: &FlatTerm<Term>) -> Option<(Vec<usize>, Symbol, bool)> {
+    if let Some(rule) = t.forward_rule {
+        return Some((vec![], rule, true));
+    }
+    if let Some(rule) = t.backward_rule {
+        return Some((vec![], rule, false));
+    }
+    t.children.iter().enumerate().find_map(|(j, child)| {
+        let (mut path, rule, forward) = rewritten_at(child)?;
+        path.insert(0, j);
+        Some((path, rule, forward))
+    })
+}
+
+fn subterm<'a>(t: &'a FlatTerm<Term>, path: &[usize]) -> &'a FlatTerm<Term> {
+    path.iter().fold(t, |t, &j| &t.children[j])
+}
+
+/// Plain one-sided matching of a pattern with a written-out term.
+fn matches<'a>(p: &Pattern, t: &'a FlatTerm<Term>, bound: &mut Vec<(String, &'a FlatTerm<Term>)>) -> bool {
+    match p {
+        Pattern::Variable(v) => match bound.iter().find(|(name, _)| name == v) {
+            Some((_, other)) => other.get_recexpr() == t.get_recexpr(),
+            None => {
+                bound.push((v.clone(), t));
+                true
+            }
+        },
+        Pattern::Number(r) => t.node == Term::Number(r.clone()),
+        Pattern::Kind(k) => t.node == Term::Kind(KindName(k.clone())),
+        // A ground side has nothing to bind; the checker compares it with the step.
+        Pattern::Ground(_) => true,
+        Pattern::Node(head, args) => {
+            t.node.to_string() == *head
+                && args.len() == t.children.len()
+                && args.iter().zip(&t.children).all(|(p, t)| matches(p, t, bound))
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! The tree of a recipe file: plain data, a span on every node, parentheses gone.
+
+use num_rational::BigRational;
+
+use crate::span::Span;
+
+/// Everything a `.recipe` file holds.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct File {
+    pub items: Vec<Item>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    Recipe(Recipe),
+    Ingredient(Ingredient),
+}
+
+/// `recipe NAME { section* }`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recipe {
+    pub name: Ident,
+    pub sections: Vec<Section>,
+    /// The braces and what they hold.
+    pub body_span: Span,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Section {
+    /// `local huber(delta = 1.0);`: an ingredient used by name.
+    Use {
+        kind: Kind,
+        name: Ident,
+        args: Vec<Arg>,
+        span: Span,
+    },
+    /// `local mine(p) { E = … }`: defined and used in place.
+    Define(Ingredient),
+    /// `param rho = learn(1);`: a parameter of the recipe itself.
+    Param {
+        name: Ident,
+        value: Expr,
+        span: Span,
+    },
+    /// `values free;`
+    Values {
+        mode: ValuesMode,
+        mode_span: Span,
+        span: Span,
+    },
+    /// `constrain norm(q) = rho, norm(k) = rho;`
+    Constrain {
+        constraints: Vec<Comparison>,
+        span: Span,
+    },
+    /// `steps 4;` — any number literal parses; the check stage wants a positive integer.
+    Steps { count: Number, span: Span },
+    /// `tokens evolve;`
+    Tokens {
+        mode: TokensMode,
+        mode_span: Span,
+        span: Span,
+    },
+}
+
+/// `KIND NAME(params) where conditions { body }`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ingredient {
+    pub kind: Kind,
+    pub name: Ident,
+    pub params: Vec<Param>,
+    pub conditions: Vec<Comparison>,
+    pub body: Vec<Stmt>,
+    /// The braces and what they hold.
+    pub body_span: Span,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    pub name: Ident,
+    pub default: Option<Expr>,
+    pub span: Span,
+}
+
+/// `let y = …;`, `state p = …;` or `z = …;`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    pub kind: StmtKind,
+    pub name: Ident,
+    pub value: Expr,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ident {
+    pub text: String,
+    pub span: Span,
+}
+
+/// A number literal: its exact value, and the text the author wrote.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Number {
+    pub value: BigRational,
+    pub text: String,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expr {
+    pub node: ExprKind,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExprKind {
+    Number {
+        value: BigRational,
+        text: String,
+    },
+    Name(String),
+    Negate(Box<Expr>),
+    Binary {
+        op: BinaryOp,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Call {
+        name: Ident,
+        args: Vec<Arg>,
+    },
+    If {
+        condition: Box<Comparison>,
+        then: Box<Expr>,
+        otherwise: Box<Expr>,
+    },
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Arg {
+    Value(Expr),
+    Named {
+        name: Ident,
+        value: Expr,
+    },
+    /// `per head`
+    PerHead(Span),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Comparison {
+    pub op: CompareOp,
+    pub left: Expr,
+    pub right: Expr,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Local,
+    Global,
+    Optimizer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum StmtKind {
+    Let,
+    State,
+    Assign,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum ValuesMode {
+    Free,
+    Tied,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum TokensMode {
+    Fixed,
+    Evolve,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum BinaryOp {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Power,
+}
+
+/// `=` and `==` are both [`CompareOp::Equal`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum CompareOp {
+    LessEqual,
+    Less,
+    GreaterEqual,
+    Greater,
+    Equal,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Local, Kind::Global, Kind::Optimizer];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Local => "local",
+            Kind::Global => "global",
+            Kind::Optimizer => "optimizer",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+impl ValuesMode {
+    pub const ALL: [ValuesMode; 2] = [ValuesMode::Free, ValuesMode::Tied];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ValuesMode::Free => "free",
+            ValuesMode::Tied => "tied",
+        }
+    }
+}
+
+impl TokensMode {
+    pub const ALL: [TokensMode; 2] = [TokensMode::Fixed, TokensMode::Evolve];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TokensMode::Fixed => "fixed",
+            TokensMode::Evolve => "evolve",
+        }
+    }
+}
+
+impl BinaryOp {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Subtract => "-",
+            BinaryOp::Multiply => "*",
+            BinaryOp::Divide => "/",
+            BinaryOp::Power => "^",
+        }
+    }
+}
+
+impl CompareOp {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CompareOp::LessEqual => "<=",
+            CompareOp::Less => "<",
+            CompareOp::GreaterEqual => ">=",
+            CompareOp::Greater => ">",
+            CompareOp::Equal => "=",
+        }
+    }
+}
+
+impl Item {
+    pub fn span(&self) -> Span {
+        match self {
+            Item::Recipe(recipe) => recipe.span,
+            Item::Ingredient(ingredient) => ingredient.span,
+        }
+    }
+}
+
+impl Section {
+    pub fn span(&self) -> Span {
+        match self {
+            Section::Define(ingredient) => ingredient.span,
+            Section::Use { span, .. }
+            | Section::Param { span, .. }
+            | Section::Values { span, .. }
+            | Section::Constrain { span, .. }
+            | Section::Steps { span, .. }
+            | Section::Tokens { span, .. } => *span,
+        }
+    }
+
+    /// The word the section starts with.
+    pub fn keyword(&self) -> &'static str {
+        match self {
+            Section::Use { kind, .. } => kind.as_str(),
+            Section::Define(ingredient) => ingredient.kind.as_str(),
+            Section::Param { .. } => "param",
+            Section::Values { .. } => "values",
+            Section::Constrain { .. } => "constrain",
+            Section::Steps { .. } => "steps",
+            Section::Tokens { .. } => "tokens",
+        }
+    }
+}
+
+impl Arg {
+    pub fn span(&self) -> Span {
+        match self {
+            Arg::Value(value) => value.span,
+            Arg::Named { name, value } => name.span.join(value.span),
+            Arg::PerHead(span) => *span,
+        }
+    }
+}
+
+/// Whether two files say the same: spans do not matter, numbers are compared by value.
+pub fn same_tree(a: &File, b: &File) -> bool {
+    all_same(&a.items, &b.items, |a, b| match (a, b) {
+        (Item::Recipe(a), Item::Recipe(b)) => {
+            a.name.text == b.name.text && all_same(&a.sections, &b.sections, same_section)
+        }
+        (Item::Ingredient(a), Item::Ingredient(b)) => same_ingredient(a, b),
+        _ => false,
+    })
+}
+
+fn all_same<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+}
+
+fn same_section(a: &Section, b: &Section) -> bool {
+    use Section::*;
+    match (a, b) {
+        (
+            Use {
+                kind, name, args, ..
+            },
+            Use {
+                kind: other_kind,
+                name: other_name,
+                args: other_args,
+                ..
+            },
+        ) => {
+            kind == other_kind
+                && name.text == other_name.text
+                && all_same(args, other_args, same_arg)
+        }
+        (Define(a), Define(b)) => same_ingredient(a, b),
+        (
+            Param { name, value, .. },
+            Param {
+                name: other_name,
+                value: other_value,
+                ..
+            },
+        ) => name.text == other_name.text && same_expr(value, other_value),
+        (Values { mode: a, .. }, Values { mode: b, .. }) => a == b,
+        (Constrain { constraints: a, .. }, Constrain { constraints: b, .. }) => {
+            all_same(a, b, same_comparison)
+        }
+        (Steps { count: a, .. }, Steps { count: b, .. }) => a.value == b.value,
+        (Tokens { mode: a, .. }, Tokens { mode: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
+fn same_ingredient(a: &Ingredient, b: &Ingredient) -> bool {
+    a.kind == b.kind
+        && a.name.text == b.name.text
+        && all_same(&a.params, &b.params, same_param)
+        && all_same(&a.conditions, &b.conditions, same_comparison)
+        && all_same(&a.body, &b.body, |a, b| {
+            a.kind == b.kind && a.name.text == b.name.text && same_expr(&a.value, &b.value)
+        })
+}
+
+fn same_param(a: &Param, b: &Param) -> bool {
+    a.name.text == b.name.text
+        && match (&a.default, &b.default) {
+            (Some(a), Some(b)) => same_expr(a, b),
+            (None, None) => true,
+            _ => false,
+        }
+}
+
+fn same_comparison(a: &Comparison, b: &Comparison) -> bool {
+    a.op == b.op && same_expr(&a.left, &b.left) && same_expr(&a.right, &b.right)
+}
+
+fn same_arg(a: &Arg, b: &Arg) -> bool {
+    match (a, b) {
+        (Arg::Value(a), Arg::Value(b)) => same_expr(a, b),
+        (
+            Arg::Named { name, value },
+            Arg::Named {
+                name: other,
+                value: other_value,
+            },
+        ) => name.text == other.text && same_expr(value, other_value),
+        (Arg::PerHead(_), Arg::PerHead(_)) => true,
+        _ => false,
+    }
+}
+
+/// [`same_tree`] for one expression.
+pub fn same_expr(a: &Expr, b: &Expr) -> bool {
+    use ExprKind::*;
+    match (&a.node, &b.node) {
+        (Number { value: a, .. }, Number { value: b, .. }) => a == b,
+        (Name(a), Name(b)) => a == b,
+        (Negate(a), Negate(b)) => same_expr(a, b),
+        (
+            Binary { op, left, right },
+            Binary {
+                op: other_op,
+                left: other_left,
+                right: other_right,
+            },
+        ) => op == other_op && same_expr(left, other_left) && same_expr(right, other_right),
+        (
+            Call { name, args },
+            Call {
+                name: other_name,
+                args: other_args,
+            },
+        ) => name.text == other_name.text && all_same(args, other_args, same_arg),
+        (
+            If {
+                condition,
+                then,
+                otherwise,
+            },
+            If {
+                condition: other_condition,
+                then: other_then,
+                otherwise: other_otherwise,
+            },
+        ) => {
+            same_comparison(condition, other_condition)
+                && same_expr(then, other_then)
+                && same_expr(otherwise, other_otherwise)
+        }
+        _ => false,
+    }
+}
