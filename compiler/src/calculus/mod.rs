@@ -12,7 +12,7 @@
 mod tangent;
 mod transpose;
 
-pub use tangent::{tangent, weights_jacobian};
+pub use tangent::{Meaning, tangent, weights_jacobian, weights_jacobian_naming};
 pub use transpose::transpose;
 
 use crate::ir::{Axis, Expr, Leaf, Role, Sign};
@@ -25,12 +25,12 @@ fn direction(input: &Leaf) -> Leaf {
 /// ∂f/∂input for a scalar f (or one number a query): entry by entry along the input's own axes.
 pub fn gradient(f: &Expr, input: &Leaf) -> Expr {
     let direction = direction(input);
-    transpose(&tangent(f, input, &direction), &direction)
+    transpose(&tangent(f, input, &direction, &[]), &direction)
 }
 
 /// The derivative of the gradient `g` along `probe`: the Hessian times the probe.
-pub fn hessian_vector(g: &Expr, input: &Leaf, probe: &Leaf) -> Expr {
-    tangent(g, input, probe)
+pub fn hessian_vector(g: &Expr, input: &Leaf, probe: &Leaf, names: &[(Leaf, Meaning)]) -> Expr {
+    tangent(g, input, probe, names)
 }
 
 /// What a cotangent of `rule` sends back to `input`: ∂⟨cotangent, rule⟩/∂input, summed over queries.

@@ -3,18 +3,26 @@
 //! Each operation's rule stands beside its formula. Kinks get the total derivative of the algebra: d|x| = sign(x)·dx
 //! with sign 0 = 0, and d x^r = r·x^(r−1)·dx with 0^s = 0, so that nothing is ever 0·∞.
 
-use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Rational, rational};
+use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Rational, Space, rational, traverse};
 use num_traits::Zero;
 use std::collections::HashMap;
 
+/// What a named leaf stands for; it changes when that does. Its terms are along the token axis n.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Meaning {
+    Weights { kind: Entropy, scores: Expr },
+    Formula(Expr),
+}
+
 /// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.
-pub fn tangent(e: &Expr, input: &Leaf, direction: &Leaf) -> Expr {
-    Tangent { input, direction, memo: HashMap::new() }.of(e)
+pub fn tangent(e: &Expr, input: &Leaf, direction: &Leaf, names: &[(Leaf, Meaning)]) -> Expr {
+    Tangent { input, direction, names, memo: HashMap::new() }.of(e)
 }
 
 struct Tangent<'a> {
     input: &'a Leaf,
     direction: &'a Leaf,
+    names: &'a [(Leaf, Meaning)],
     memo: HashMap<Expr, Expr>,
 }
 
@@ -28,13 +36,27 @@ impl Tangent<'_> {
         result
     }
 
+    fn named(&mut self, e: &Expr, leaf: &Leaf, meaning: &Meaning) -> Expr {
+        let at = leaf.axes.iter().copied().find(|a| a.space == Space::Token).unwrap_or(Axis::N);
+        match meaning {
+            Meaning::Formula(value) => self.of(&traverse::rename(value, Axis::N, at)),
+            Meaning::Weights { kind, scores } => {
+                let ds = self.of(&traverse::rename(scores, Axis::N, at));
+                if ds.is_zero() { ds } else { weights_jacobian(kind, at, e, &ds) }
+            }
+        }
+    }
+
     fn rule(&mut self, e: &Expr) -> Expr {
         match e.op() {
             Op::Const(_) => Expr::zero(),
             Op::Leaf(leaf) if leaf.same_input(self.input) => {
                 Expr::leaf(Leaf { axes: leaf.axes.clone(), ..self.direction.clone() })
             }
-            Op::Leaf(_) => Expr::zero(),
+            Op::Leaf(leaf) => match self.names.iter().find(|(named, _)| named.same_input(leaf)) {
+                Some((_, meaning)) => self.named(e, leaf, meaning),
+                None => Expr::zero(),
+            },
             // d(Σ x_j) = Σ dx_j
             Op::Add(xs) => Expr::add(xs.iter().map(|x| self.of(x)).collect::<Vec<_>>()),
             // d(Π x_j) = Σ_j dx_j Π_{l≠j} x_l
@@ -87,6 +109,11 @@ impl Tangent<'_> {
 
 /// dp for p = weights(s): the Jacobian of the maximizer applied to ds.
 pub fn weights_jacobian(kind: &Entropy, axis: Axis, p: &Expr, ds: &Expr) -> Expr {
+    weights_jacobian_naming(kind, axis, p, ds, |centred| centred)
+}
+
+/// The same; `name` may put a name in the place of ds − Σ p ds where that is used more than once.
+pub fn weights_jacobian_naming(kind: &Entropy, axis: Axis, p: &Expr, ds: &Expr, name: impl FnOnce(Expr) -> Expr) -> Expr {
     let mean = |w: &Expr, x: &Expr| Expr::sum(axis, &w.times(x));
     match kind {
         // dp = p (ds − Σ p ds)
@@ -101,7 +128,7 @@ pub fn weights_jacobian(kind: &Entropy, axis: Axis, p: &Expr, ds: &Expr) -> Expr
         Entropy::Norm(gamma) => {
             let less = gamma - rational::int(1);
             let u = support_power(p, &(rational::int(2) - gamma));
-            let centred = ds.minus(&mean(p, ds));
+            let centred = name(ds.minus(&mean(p, ds)));
             let norm = Expr::sum(axis, &p.pow(gamma)).pow(&(&less / gamma));
             let change = u.times(&centred).minus(&p.times(&mean(&u, &centred)));
             Expr::mul([Expr::constant(less.recip()), norm, change])

@@ -33,6 +33,16 @@ pub fn describe(axes: AxisSet) -> &'static str {
     }
 }
 
+/// As a sentence about the value at hand.
+pub fn describe_this(axes: AxisSet) -> String {
+    let verb = if has_components(axes) {
+        "these are"
+    } else {
+        "this is"
+    };
+    format!("{verb} {}", describe(axes))
+}
+
 /// Whether two values can be added, compared or stand for one another: components only meet components.
 pub fn fit(a: AxisSet, b: AxisSet) -> bool {
     a.is_empty() || b.is_empty() || has_components(a) == has_components(b)

@@ -52,7 +52,13 @@ pub fn energy(axes: &[Axis], sign: Sign) -> Leaf {
 /// The i-th state of an optimizer.
 pub fn state(i: usize, name: &str) -> Leaf {
     let ordinal = u16::try_from(i).unwrap_or(u16::MAX);
-    Leaf::new(Role::Named, ordinal, name, &[Axis::T, Axis::C], Sign::Unknown)
+    Leaf::new(
+        Role::Named,
+        ordinal,
+        name,
+        &[Axis::T, Axis::C],
+        Sign::Unknown,
+    )
 }
 
 /// Gradients are numbered from here, after the states.
@@ -61,5 +67,11 @@ pub const FIRST_GRADIENT: u16 = 100;
 /// The i-th gradient an optimizer takes.
 pub fn gradient(i: usize) -> Leaf {
     let ordinal = FIRST_GRADIENT.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
-    Leaf::new(Role::Named, ordinal, "∇F", &[Axis::T, Axis::C], Sign::Unknown)
+    Leaf::new(
+        Role::Named,
+        ordinal,
+        "∇F",
+        &[Axis::T, Axis::C],
+        Sign::Unknown,
+    )
 }

@@ -18,7 +18,10 @@ mod section;
 mod term;
 mod value;
 
-pub use recipe::{Constraint, Ingredients, Origin, Param, ParamValue, Program, Recipe, Squash, State, Tokens, Used, Values};
+pub use recipe::{
+    Constraint, Ingredients, Origin, Param, ParamValue, Program, Recipe, Squash, State, Tokens,
+    Used, Values,
+};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::prelude::Prelude;
@@ -28,10 +31,19 @@ use library::Library;
 /// The recipe a file holds, and everything there is to say about it. There is a recipe only without errors.
 pub fn check(file: &File, prelude: &Prelude) -> (Option<Recipe>, Vec<Diagnostic>) {
     let (recipe, mut diagnostics) = check_file(file, prelude);
-    let has_recipe = file.items.iter().any(|item| matches!(item, Item::Recipe(_)));
-    if !has_recipe && !file.items.is_empty() {
-        let diagnostic = Diagnostic::new(Code::NoRecipe, "the file defines ingredients, but no recipe")
-            .help("add `recipe name { local …; global …; optimizer …; }`");
+    let names = file.items.iter().map(|item| match item {
+        Item::Recipe(_) => None,
+        Item::Ingredient(ingredient) => Some(&ingredient.name),
+    });
+    // All of them ingredients, and at least one.
+    let names: Option<Vec<_>> = names.collect();
+    if let Some(first) = names.and_then(|names| names.first().copied()) {
+        let diagnostic = Diagnostic::new(
+            Code::NoRecipe,
+            "the file defines ingredients, but no recipe",
+        )
+        .at(first.span, "an ingredient that no recipe uses")
+        .help("add `recipe name { local …; global …; optimizer …; }`");
         diagnostics.push(diagnostic);
     }
     (recipe, diagnostics)
@@ -73,12 +85,17 @@ pub fn check_file(file: &File, prelude: &Prelude) -> (Option<Recipe>, Vec<Diagno
 }
 
 fn several(recipes: &[&ast::Recipe]) -> Option<Diagnostic> {
-    let [first, second, ..] = recipes else { return None };
+    let [first, second, ..] = recipes else {
+        return None;
+    };
     Some(
-        Diagnostic::new(Code::SeveralRecipes, format!("the file holds {} recipes", recipes.len()))
-            .also(first.name.span, "the first")
-            .at(second.name.span, "another")
-            .help("one file compiles to one layer: move the others into files of their own"),
+        Diagnostic::new(
+            Code::SeveralRecipes,
+            format!("the file holds {} recipes", recipes.len()),
+        )
+        .also(first.name.span, "the first")
+        .at(second.name.span, "another")
+        .help("one file compiles to one layer: move the others into files of their own"),
     )
 }
 
@@ -111,7 +128,12 @@ mod tests {
         let recipe = recipe(&format!("recipe r {{ {sections} }}"));
         let terms = [&recipe.local, &recipe.global, &recipe.energy].map(ToString::to_string);
         assert_eq!(terms, [local, global, energy]);
-        assert!(recipe.local.axes().is_subset(AxisSet::of(&[Axis::T, Axis::N])));
+        assert!(
+            recipe
+                .local
+                .axes()
+                .is_subset(AxisSet::of(&[Axis::T, Axis::N]))
+        );
         assert!(recipe.energy.axes().is_subset(AxisSet::of(&[Axis::T])));
     }
 
@@ -119,9 +141,107 @@ mod tests {
     fn energies_become_terms() {
         check(
             "local dot; global lse; optimizer gd;",
-            "",
-            "",
-            "",
+            "(* -1 (sum e1 (* q[t,e1] k[n,e1])))",
+            "(* -1 T (smoothmax shannon n1 (* -1 E[t,n1] (pow T -1))))",
+            "(* -1 T (smoothmax shannon n1 (* (pow T -1) (sum e1 (* q[t,e1] k[n1,e1])))))",
         );
+        check(
+            "local abs_dot; global gated_square_sum(gamma = decay(sigmoid)); optimizer gd;",
+            "(abs (sum e1 (* q[t,e1] k[n,e1])))",
+            "(* -1/2 T (sum n1 (* gamma[t,n1] (pow E[t,n1] 2))))",
+            "(* -1/2 T (sum n1 (* gamma[t,n1] (pow (abs (sum e1 (* q[t,e1] k[n1,e1]))) 2))))",
+        );
+        check(
+            "local lp(p = 3); global tsallis(alpha = 2, T = 1); optimizer gd;",
+            "(sum e1 (pow (abs (+ q[t,e1] (* -1 k[n,e1]))) 3))",
+            "(* -1 T (smoothmax tsallis:2 n1 (* -1 E[t,n1] (pow T -1))))",
+            "(* -1 T (smoothmax tsallis:2 n1 (* -1 (pow T -1) \
+             (sum e1 (pow (abs (+ q[t,e1] (* -1 k[n1,e1]))) 3)))))",
+        );
+    }
+
+    #[test]
+    fn ingredients_call_ingredients_and_functions_of_the_same_name_stay_functions() {
+        check(
+            "local mine() { E = euclidean() + 0.1 * dot() } global mine() { F = sum(E) / sum(1) } optimizer gd;",
+            "(+ (* 1/2 (sum e1 (pow (+ q[t,e1] (* -1 k[n,e1])) 2))) (* -1/10 (sum e1 (* q[t,e1] k[n,e1]))))",
+            "(* (pow (sum n1 1) -1) (sum n1 E[t,n1]))",
+            "(* 1/10 (pow (sum n1 1) -1) (sum n1 (+ (* 5 (sum e1 (pow (+ q[t,e1] (* -1 k[n1,e1])) 2))) \
+             (* -1 (sum e1 (* q[t,e1] k[n1,e1]))))))",
+        );
+    }
+
+    #[test]
+    fn the_logarithm_of_a_sum_of_exponentials_is_stable() {
+        check(
+            "local dot; global mine() { F = log(sum(2 * exp(E)) / N) } optimizer gd;",
+            "(* -1 (sum e1 (* q[t,e1] k[n,e1])))",
+            "(+ (log (* 2 (pow N -1))) (smoothmax shannon n1 E[t,n1]))",
+            "(+ (log (* 2 (pow N -1))) (smoothmax shannon n1 (* -1 (sum e1 (* q[t,e1] k[n1,e1])))))",
+        );
+    }
+
+    #[test]
+    fn parameters_come_in_order_and_structural_ones_are_numbers() {
+        let recipe = recipe(
+            "local mine(a = learn(2), c) { E = a * huber() + lp(p = 2 * c) }
+             recipe r {
+                 optimizer momentum;
+                 param rho = learn(sqrt(d_h), per head);
+                 constrain norm(q) = radius;
+                 local ours(b = 2, c = 3/2) { E = b * mine(c = c) + mine_again(rho) }
+                 global lse(2 * rho);
+                 steps 3;
+             }
+             local mine_again(x) { E = x * l1() }",
+        );
+        let shown = |param: &Param| format!("{} {:?}", param.name, param.origin);
+        let names: Vec<String> = recipe.params.iter().map(shown).collect();
+        let expect = [
+            "b Ingredient(Local)",
+            "a Ingredient(Local)",
+            "delta Ingredient(Local)",
+            "beta Ingredient(Optimizer)",
+            "eta Ingredient(Optimizer)",
+            "rho Recipe",
+            "radius Recipe",
+        ];
+        assert_eq!(names, expect);
+        let ordinals = recipe.params.iter().map(|param| param.leaf.ordinal);
+        assert!(ordinals.eq(0..7));
+        assert_eq!(
+            recipe.structural,
+            [("c".to_string(), crate::ir::rational::ratio(3, 2))]
+        );
+        assert_eq!(recipe.constraints[0].radius.to_string(), "radius");
+        assert_eq!(
+            recipe.ingredients.global.values,
+            [("T".to_string(), "2 * rho".to_string())]
+        );
+        assert_eq!(
+            (recipe.steps, recipe.values, recipe.tokens),
+            (3, Values::Free, Tokens::Evolve)
+        );
+        for leaf in crate::ir::traverse::inputs(&recipe.energy) {
+            let declared = recipe.param(&leaf.name).map(|param| &param.leaf);
+            assert!(
+                declared.is_none_or(|declared| declared == &leaf),
+                "{leaf:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn programs_run_in_order() {
+        let program = recipe("recipe r { local dot; global lse; optimizer nag; }").program;
+        let terms =
+            |terms: &[crate::ir::Expr]| terms.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(terms(&program.gradients), ["(+ z[t,c] (* -1 beta p[t,c]))"]);
+        assert_eq!(
+            program.z.to_string(),
+            "(+ z[t,c] (* -1 eta (+ ∇F[t,c] (* beta p[t,c]))))"
+        );
+        assert_eq!(terms(&program.next_states), ["(+ ∇F[t,c] (* beta p[t,c]))"]);
+        assert_eq!(program.states[0].init.to_string(), "0");
     }
 }

@@ -1,6 +1,6 @@
 //! The Hessian of F_h: as a product with a probe, and as a matrix with the probe peeled off.
 
-use super::{Derivation, Kink, kinks, options_for};
+use super::{Derivation, Kink, hide, kinks, options_for};
 use crate::calculus;
 use crate::check::inputs;
 use crate::ir::{Axis, Expr, Leaf, Op, Role, Sign, Space, traverse};
@@ -35,8 +35,10 @@ pub fn is_identity(leaf: &Leaf) -> bool {
 pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
     let options = options_for(&derivation.recipe, options);
     let probe = Leaf::new(Role::Probe, 0, "u", &[Axis::T, Axis::E], Sign::Unknown);
-    let raw = calculus::hessian_vector(&derivation.gradient.term, &inputs::q(), &probe);
-    let product = simplify(&raw, &options);
+    let names: Vec<_> = derivation.names.iter().map(|n| (n.leaf.clone(), n.meaning.clone())).collect();
+    let raw = calculus::hessian_vector(&derivation.gradient.term, &inputs::q(), &probe, &names);
+    let mut product = simplify(&raw, &options);
+    product.term = hide(&product.term, &derivation.names);
     let matrix = peel(&product.term, &probe);
     Hessian { probe, matrix, kinks: kinks(&derivation.energy.term), product }
 }

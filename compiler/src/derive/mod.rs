@@ -9,12 +9,14 @@
 mod backward;
 mod hessian;
 mod kinks;
+mod naming;
 mod parameterize;
 mod update;
 
 pub use backward::{Backward, backward};
 pub use hessian::{Hessian, hessian};
 pub use kinks::{Kink, kinks};
+pub use naming::{Named, hide, reveal};
 pub use parameterize::{free_values, vector_part};
 pub use update::{UpdateRule, WriteBack, update_rule};
 
@@ -37,6 +39,8 @@ pub struct Derivation {
     pub recipe: Recipe,
     /// F_h, constraints put in.
     pub energy: Simplified,
+    /// The weights that differentiation brings in: p_i and what they stand for. Later terms use the names.
+    pub names: Vec<Named>,
     /// ∇_q F_h.
     pub gradient: Simplified,
     /// What a head adds.
@@ -62,10 +66,14 @@ pub fn options_for(recipe: &Recipe, options: &Options) -> Options {
 pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     let options = options_for(recipe, options);
     let energy = simplify(&recipe.energy, &options);
-    let gradient = simplify(&calculus::gradient(&energy.term, &inputs::q()), &options);
+    let raw = calculus::gradient(&energy.term, &inputs::q());
+    let mut names = naming::name_weights(&raw);
+    let mut gradient = simplify(&hide(&raw, &names), &options);
+    names.extend(naming::name_cases(&gradient.term));
+    gradient.term = hide(&gradient.term, &names);
     let direction = simplify(&direction_of(&gradient.term, recipe.values), &options);
     let update = update_rule(recipe);
-    Derivation { recipe: recipe.clone(), energy, gradient, direction, update }
+    Derivation { recipe: recipe.clone(), energy, names, gradient, direction, update }
 }
 
 /// −∇_q F_h, with values put in where they are free.

@@ -29,6 +29,8 @@ pub enum Role {
     Decay,
     /// A weight matrix.
     Matrix,
+    /// A named `weights` node: nonnegative, one along its token axis.
+    Weights,
     /// The moved token, before (`z`) or after (`q`) projection.
     Query,
     /// The attended tokens `h`, `k`.
@@ -286,7 +288,7 @@ impl Expr {
     }
 
     /// (content, primitive part): for a sum the common rational factor with the sign of its first coefficient.
-    fn split_content(&self) -> (Rational, Expr) {
+    pub fn split_content(&self) -> (Rational, Expr) {
         let Op::Add(terms) = self.op() else { return self.split_coefficient() };
         let coefficients: Vec<Rational> = terms.iter().map(|t| t.split_coefficient().0).collect();
         let mut content = rational::content(&coefficients);

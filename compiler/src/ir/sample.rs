@@ -45,7 +45,10 @@ pub fn sample(terms: &[Expr], sizes: Sizes, norms: &[Norm], random: &mut Random)
     for e in terms.iter().chain(&radii) {
         for leaf in traverse::inputs(e) {
             if leaf.role != Role::Size && !env.values.contains_key(&*leaf.name) {
-                let value = sample_leaf(&leaf, sizes, random);
+                let mut value = sample_leaf(&leaf, sizes, random);
+                if leaf.role == Role::Weights {
+                    sum_to_one(&mut value);
+                }
                 env.values.insert(leaf.name.to_string(), value);
             }
         }
@@ -67,6 +70,15 @@ fn sample_leaf(leaf: &Leaf, sizes: Sizes, random: &mut Random) -> Tensor {
         (_, Sign::Zero) => 0.0,
         (_, Sign::Unknown) => random.normal(),
     })
+}
+
+/// Scales every row (the last axis) to sum to one.
+fn sum_to_one(x: &mut Tensor) {
+    let width = x.shape.last().copied().unwrap_or(1).max(1);
+    for row in x.data.chunks_mut(width) {
+        let total: f64 = row.iter().sum();
+        row.iter_mut().for_each(|v| *v /= total);
+    }
 }
 
 /// Scales every row (the last axis) to the given norm; 0 stays 0.

@@ -8,7 +8,7 @@
 use super::extract::NodeCost;
 use super::language::{Facts, Graph, Term};
 use super::polynomial::Polynomial;
-use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Op, Rational, Space, traverse};
+use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Op, Rational, Role, Space, traverse};
 use num_traits::{One, Signed};
 
 /// Operations that one exp or log stands for.
@@ -73,6 +73,7 @@ impl Costs<'_> {
             Term::Mul(_) => 1.0,
             Term::Add(_) => 2.0,
             Term::Pow(_) => 1.0,
+            Term::Sum([_, x]) if is_mean(graph, *x) => 0.0,
             Term::Sum(_) => 3.0,
             Term::Log([x]) if is_sum_of_exponentials(graph, *x) => f64::INFINITY,
             Term::Exp(_) | Term::Log(_) | Term::Abs(_) | Term::Sign(_) => 2.0,
@@ -106,6 +107,33 @@ fn is_unit(graph: &Graph, id: egg::Id) -> bool {
     graph[id].data.constant.as_ref().is_some_and(|c| c.abs().is_one())
 }
 
+/// Σ_i p_i x_i has a name, x̄.
+fn is_mean(graph: &Graph, body: egg::Id) -> bool {
+    let atom = |id: egg::Id| graph[id].nodes.iter().find_map(|n| match n {
+        Term::Atom(name) => Some(&graph.analysis.atoms[name.0]),
+        _ => None,
+    });
+    graph[body].nodes.iter().any(|n| match n {
+        Term::Mul([a, b]) => match (atom(*a), atom(*b)) {
+            (Some(a), Some(b)) => is_mean_of(a, b) || is_mean_of(b, a),
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+fn is_mean_of(weights: &Expr, x: &Expr) -> bool {
+    let is_weights = matches!(weights.op(), Op::Weights(..)) || weights.as_leaf().is_some_and(|l| l.role == Role::Weights);
+    is_weights && x.as_leaf().is_some_and(|l| matches!(l.role, Role::Key | Role::Value))
+}
+
+fn is_mean_body(axis: Axis, body: &Expr) -> bool {
+    match body.op() {
+        Op::Mul(xs) if xs.len() == 2 && axis.space == Space::Token => is_mean_of(&xs[0], &xs[1]) || is_mean_of(&xs[1], &xs[0]),
+        _ => false,
+    }
+}
+
 /// log Σ exp overflows; `smoothmax` is the stable way to say it.
 fn is_sum_of_exponentials(graph: &Graph, id: egg::Id) -> bool {
     graph[id].nodes.iter().any(|n| match n {
@@ -134,6 +162,7 @@ fn readability(e: &Expr, given: &[Expr]) -> f64 {
         Op::Pow(x, r) => 1.0 + reading_number(r) + readability(x, given),
         Op::Call(_, x) | Op::SmoothMax(_, _, x) => 2.0 + readability(x, given),
         Op::Select(p) => 5.0 + inside(&p[..]),
+        Op::Sum(axis, x) if is_mean_body(*axis, x) => readability(x, given),
         Op::Sum(_, x) => 3.0 + readability(x, given),
         Op::Mul(xs) => (xs.len() - 1) as f64 + inside(xs),
         Op::Add(xs) => 2.0 * (xs.len() - 1) as f64 + inside(xs),

@@ -7,7 +7,7 @@
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::Step;
 use super::rules::{Condition, RuleSet, Use};
-use crate::ir::{Axis, Expr, Op, rational, traverse};
+use crate::ir::{Axis, Entropy, Expr, Op, rational, traverse};
 
 /// An expansion longer than this is not worth having.
 const MAX_STEPS: usize = 160;
@@ -66,11 +66,9 @@ fn find_step(e: &Expr, rules: &RuleSet, extent: Extent, is_root: bool) -> Option
             let a = Expr::mul(factors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, f)| f.clone()));
             apply(rules, "distribute", vec![term("?a", a), term("?b", b), term("?c", c)])
         }
-        Op::Pow(base, r) if distributes && *r == rational::int(2) => {
-            let (a, b) = split_sum(base)?;
-            apply(rules, "square-of-sum", vec![term("?a", a), term("?b", b)])
-        }
         Op::Sum(i, body) => sum_step(*i, body, rules, distributes),
+        Op::SmoothMax(kind, i, scores) => shift_step("smoothmax-shift", kind, *i, scores, rules),
+        Op::Weights(kind, i, scores) => shift_step("weights-shift", kind, *i, scores, rules),
         _ => None,
     }
 }
@@ -89,8 +87,23 @@ fn sum_step(i: Axis, body: &Expr, rules: &RuleSet, distributes: bool) -> Option<
             }
             apply(rules, "sum-hoist", vec![axis, term("?a", Expr::mul(outside)), term("?b", Expr::mul(inside))])
         }
+        Op::Pow(base, r) if distributes && *r == rational::int(2) => {
+            let (a, b) = split_sum(base)?;
+            apply(rules, "square-of-sum", vec![axis, term("?a", a), term("?b", b)])
+        }
         _ => apply(rules, "sum-to-one", vec![axis, term("?p", body.clone())]),
     }
+}
+
+/// Takes what does not depend on the axis out of the scores.
+fn shift_step(rule: &str, kind: &Entropy, i: Axis, scores: &Expr, rules: &RuleSet) -> Option<Step> {
+    let (outside, inside): (Vec<Expr>, Vec<Expr>) = scores.terms().into_iter().partition(|t| !t.has_axis(i));
+    if outside.is_empty() || inside.is_empty() {
+        return None;
+    }
+    let axis = ("?i".to_string(), Binding::Axis(i));
+    let kind = ("?K".to_string(), Binding::Kind(kind.clone()));
+    apply(rules, rule, vec![axis, kind, term("?s", Expr::add(inside)), term("?c", Expr::add(outside))])
 }
 
 fn split_sum(e: &Expr) -> Option<(Expr, Expr)> {

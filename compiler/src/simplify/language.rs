@@ -201,6 +201,8 @@ impl Analysis<Term> for Knowledge {
 #[derive(Default)]
 pub struct Encoder {
     pub atoms: Vec<Expr>,
+    /// Sums that were opened somewhere; where one is an atom elsewhere, both are the same class.
+    pub opened: Vec<Expr>,
 }
 
 impl Encoder {
@@ -214,6 +216,9 @@ impl Encoder {
     fn open(&mut self, e: &Expr, is_root: bool, out: &mut RecExpr<Term>) -> Id {
         match e.op() {
             Op::Add(xs) => {
+                if !self.opened.contains(e) {
+                    self.opened.push(e.clone());
+                }
                 let ids: Vec<Id> = xs.iter().map(|x| self.open(x, false, out)).collect();
                 chain(&ids, out, Term::Add)
             }
@@ -285,6 +290,14 @@ impl Encoder {
         match e.op() {
             Op::Mul(xs) => {
                 let ids: Vec<Id> = xs.iter().map(|x| self.frozen(x, out)).collect();
+                chain(&ids, out, Term::Mul)
+            }
+            Op::Add(_) => {
+                let (content, primitive) = e.split_content();
+                if content.is_one() {
+                    return self.atom(e, out);
+                }
+                let ids = [out.add(Term::Number(content)), self.atom(&primitive, out)];
                 chain(&ids, out, Term::Mul)
             }
             _ => self.atom(e, out),

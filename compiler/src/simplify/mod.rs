@@ -19,14 +19,15 @@ pub mod saturate;
 pub use cost::{Objective, ReferenceSizes};
 pub use proof::Proof;
 pub use rules::RuleSet;
+use rules::memory::{Found, Key};
 pub use saturate::Limits;
 
 use crate::ir::sample::{self, Norm};
-use crate::ir::{Expr, Op, rational, traverse};
+use crate::ir::{Axis, Expr, Op, Space, rational, traverse};
 use cost::Costs;
 use expand::Extent;
-use proof::Step;
-use std::collections::HashMap;
+use saturate::Saturated;
+use proof::{Lemma, Step};
 
 /// How to simplify.
 #[derive(Clone, Debug)]
@@ -68,8 +69,12 @@ impl Options {
         self.norms = norms;
         self
     }
+    /// The same, with values at hand (up to a number), wherever their component axis is bound too.
     pub fn given(mut self, given: Vec<Expr>) -> Options {
-        self.given = given;
+        let bound = |e: &Expr| traverse::rename(e, Axis::E, Axis::new(Space::Head, 1));
+        let plain = |e: &Expr| e.split_coefficient().1;
+        self.given = given.iter().flat_map(|e| [plain(e), bound(&plain(e))]).collect();
+        self.given.dedup();
         self
     }
 }
@@ -79,14 +84,14 @@ const TOLERANCE: f64 = 1e-8;
 
 /// The best way to write `e` under the options.
 pub fn simplify(e: &Expr, options: &Options) -> Simplified {
-    let mut driver = Driver { options, regions: HashMap::new(), steps: Vec::new(), hit_limit: false, rejected: Vec::new() };
+    let mut driver = Driver { options, lemmas: Vec::new(), hit_limit: false, rejected: Vec::new() };
     let term = driver.whole(e);
-    let proof = Proof { start: e.clone(), steps: driver.steps, end: term.clone() };
+    let proof = Proof { start: e.clone(), lemmas: driver.lemmas, end: term.clone() }.pruned();
     let mut result = Simplified { term, proof, hit_limit: driver.hit_limit, rejected: driver.rejected };
     if let Err(problem) = validate(&result.proof, options) {
         result.rejected.push(problem);
         result.term = e.clone();
-        result.proof = Proof { start: e.clone(), steps: vec![], end: e.clone() };
+        result.proof = Proof::trivial(e);
     }
     result
 }
@@ -106,9 +111,7 @@ fn validate(proof: &Proof, options: &Options) -> Result<(), String> {
 
 struct Driver<'a> {
     options: &'a Options,
-    /// What each region became, and how; the steps are written again wherever the region turns up again.
-    regions: HashMap<Expr, (Expr, Vec<Step>)>,
-    steps: Vec<Step>,
+    lemmas: Vec<Lemma>,
     hit_limit: bool,
     rejected: Vec<String>,
 }
@@ -144,54 +147,105 @@ impl Driver<'_> {
         }
     }
 
-    /// The best form of a region whose atoms are settled: one e-graph run from the tidied form, one from the expanded.
+    /// The best form of a region whose atoms are settled.
     fn region(&mut self, e: &Expr) -> Expr {
         if traverse::tree_size(e) <= 2 {
             return e.clone();
         }
-        if let Some((term, steps)) = self.regions.get(e) {
-            self.steps.extend(steps.iter().cloned());
-            return term.clone();
-        }
-        let rules = &self.options.rules;
-        let given: Vec<Expr> = self.options.given.iter().filter(|g| *g != e).cloned().collect();
-        let costs = Costs { objective: self.options.objective, given: &given };
-        let mut best = (costs.of(e), e.clone(), vec![]);
-        let mut starts: Vec<(Expr, Vec<Step>)> = Vec::new();
-        for extent in [Extent::Tidy, Extent::Expand] {
-            if let Some(start) = expand::expand(e, rules, extent)
-                && !starts.iter().any(|(term, _)| *term == start.0)
-            {
-                starts.push(start);
+        let given = self.relevant(e);
+        let key = given.is_empty().then(|| Key { region: e.clone(), objective: self.options.objective, limits: self.options.limits });
+        let known = key.as_ref().and_then(|key| self.options.rules.recall(key));
+        let found = known.unwrap_or_else(|| {
+            let found = self.search(e, given);
+            if let Some(key) = key {
+                let end = found.lemma.end.clone();
+                let settled = Lemma { start: end.clone(), steps: vec![], end: end.clone() };
+                self.options.rules.remember(Key { region: end, ..key.clone() }, &Found { lemma: settled, ..found.clone() });
+                self.options.rules.remember(key, &found);
             }
-        }
-        for (start, before) in starts {
-            match self.run(&start, &costs) {
-                Ok((term, after)) => {
-                    let cost = costs.of(&term);
-                    if cost < best.0 - 1e-9 * best.0.abs() {
-                        best = (cost, term, before.into_iter().chain(after).collect());
-                    }
-                }
-                Err(problem) => self.rejected.push(problem),
-            }
-        }
-        let (_, term, steps) = best;
-        self.regions.insert(term.clone(), (term.clone(), vec![]));
-        self.regions.insert(e.clone(), (term.clone(), steps.clone()));
-        self.steps.extend(steps);
-        term
+            found
+        });
+        self.hit_limit |= found.hit_limit;
+        self.rejected.extend(found.rejected);
+        self.lemmas.extend((!found.lemma.steps.is_empty()).then(|| found.lemma.clone()));
+        found.lemma.end
     }
 
-    /// One e-graph run: the best member of the start's class, and the steps to it.
-    fn run(&mut self, start: &Expr, costs: &Costs) -> Result<(Expr, Vec<Step>), String> {
-        let mut run = saturate::saturate(start, costs.given, &self.options.rules, self.options.limits);
-        self.hit_limit |= run.hit_limit;
-        let best = extract::extract(&run.graph, run.root, costs).ok_or("nothing to extract")?;
-        let term = run.decode(&best)?;
-        if term == *start || costs.of(&term) >= costs.of(start) {
-            return Ok((start.clone(), vec![]));
-        }
-        Ok((term, run.explain(&best, &self.options.rules)?))
+    /// The values at hand that could occur in a region: all their inputs do.
+    fn relevant(&self, e: &Expr) -> Vec<Expr> {
+        let inside = traverse::inputs(e);
+        let occurs = |g: &&Expr| *g != e && traverse::inputs(g).iter().all(|i| inside.iter().any(|l| l.same_input(i)));
+        self.options.given.iter().filter(occurs).cloned().collect()
     }
+
+    /// The best form of a region: one e-graph run from the tidied form, one from the expanded.
+    fn search(&self, e: &Expr, given: Vec<Expr>) -> Found {
+        let rules = &self.options.rules;
+        let costs = Costs { objective: self.options.objective, given: &given };
+        let mut found = Found { lemma: Lemma { start: e.clone(), steps: vec![], end: e.clone() }, hit_limit: false, rejected: vec![] };
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for (start, before) in starts(e, rules) {
+            candidates.push(Candidate { cost: costs.of(&start), term: start.clone(), before: before.clone(), run: None });
+            let run = saturate::saturate(&start, &given, rules, self.options.limits);
+            found.hit_limit |= run.hit_limit;
+            let Some(best) = extract::extract(&run.graph, run.root, &costs) else { continue };
+            match run.decode(&best) {
+                Ok(term) if term != start => {
+                    candidates.push(Candidate { cost: costs.of(&term), term, before, run: Some((run, best)) })
+                }
+                Ok(_) => {}
+                Err(problem) => found.rejected.push(problem),
+            }
+        }
+        // Stable: of equal costs, the earlier and simpler candidate wins.
+        candidates.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        for candidate in candidates {
+            match candidate.lemma(e, rules) {
+                Ok(lemma) => {
+                    found.lemma = lemma;
+                    break;
+                }
+                Err(problem) => found.rejected.push(problem),
+            }
+        }
+        found
+    }
+}
+
+/// A way to write a region: found by directed steps, and perhaps by an e-graph run after them.
+struct Candidate {
+    cost: f64,
+    term: Expr,
+    before: Vec<Step>,
+    run: Option<(Saturated, egg::RecExpr<language::Term>)>,
+}
+
+impl Candidate {
+    /// The proof that the region equals the candidate, tidied once more.
+    fn lemma(self, start: &Expr, rules: &RuleSet) -> Result<Lemma, String> {
+        let mut steps = self.before;
+        if let Some((mut run, best)) = self.run {
+            steps.extend(run.explain(&best, rules)?);
+        }
+        let (end, more) = expand::expand(&self.term, rules, Extent::Tidy).unwrap_or((self.term, vec![]));
+        steps.extend(more);
+        Ok(Lemma { start: start.clone(), steps, end })
+    }
+}
+
+/// The forms an e-graph starts from. An assumption that applies is put in, whatever it costs.
+fn starts(e: &Expr, rules: &RuleSet) -> Vec<(Expr, Vec<Step>)> {
+    let mut starts: Vec<(Expr, Vec<Step>)> = Vec::new();
+    for extent in [Extent::Tidy, Extent::Expand] {
+        if let Some(start) = expand::expand(e, rules, extent)
+            && !starts.iter().any(|(term, _)| *term == start.0)
+        {
+            starts.push(start);
+        }
+    }
+    let assumes = |steps: &[Step]| steps.iter().any(|s| rules.get(&s.rule).is_some_and(|r| r.is_assumption()));
+    if starts.iter().any(|(_, steps)| assumes(steps)) {
+        starts.retain(|(_, steps)| assumes(steps));
+    }
+    starts
 }

@@ -23,17 +23,44 @@ pub struct Step {
     pub to: Expr,
 }
 
-/// A proof that `start` equals `end`.
+/// A chain of steps on one subterm.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proof {
+pub struct Lemma {
     pub start: Expr,
     pub steps: Vec<Step>,
     pub end: Expr,
 }
 
-impl Step {
-    pub fn reversed(&self) -> Step {
-        Step { forward: !self.forward, from: self.to.clone(), to: self.from.clone(), ..self.clone() }
+/// A proof that `start` equals `end`: each lemma replaces its own start by its own end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    pub start: Expr,
+    pub lemmas: Vec<Lemma>,
+    pub end: Expr,
+}
+
+impl Proof {
+    /// How many times a rule is applied.
+    pub fn len(&self) -> usize {
+        self.lemmas.iter().map(|lemma| lemma.steps.len()).sum()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The proof without lemmas about subterms that an earlier lemma has already replaced everywhere.
+    pub fn pruned(mut self) -> Proof {
+        let mut current = self.start.clone();
+        self.lemmas.retain(|lemma| {
+            let next = traverse::replace(&current, &lemma.start, &lemma.end);
+            let changes = next != current;
+            current = next;
+            changes
+        });
+        self
+    }
+    /// The proof that a term equals itself.
+    pub fn trivial(e: &Expr) -> Proof {
+        Proof { start: e.clone(), lemmas: vec![], end: e.clone() }
     }
 }
 
@@ -68,18 +95,29 @@ pub fn hole_axes(a: &Expr, b: &Expr) -> Vec<Axis> {
 /// Replays a proof; the error names the first step that does not hold.
 pub fn check(proof: &Proof, rules: &RuleSet) -> Result<(), String> {
     let mut current = proof.start.clone();
-    for (number, step) in proof.steps.iter().enumerate() {
-        check_step(step, rules).map_err(|e| format!("step {} ({}): {e}", number + 1, step.rule))?;
-        let next = traverse::replace(&current, &step.from, &step.to);
-        if next == current {
-            return Err(format!("step {} ({}): its left side does not occur: {}", number + 1, step.rule, step.from));
+    let mut number = 0;
+    for lemma in &proof.lemmas {
+        let mut part = lemma.start.clone();
+        for step in &lemma.steps {
+            number += 1;
+            let problem = |e: String| format!("step {number} ({}): {e}", step.rule);
+            check_step(step, rules).map_err(problem)?;
+            part = replaced(&part, &step.from, &step.to).map_err(problem)?;
         }
-        current = next;
+        if part != lemma.end {
+            return Err(format!("the steps up to {number} end at {part}, not at {}", lemma.end));
+        }
+        current = replaced(&current, &lemma.start, &lemma.end).map_err(|e| format!("after step {number}: {e}"))?;
     }
     if current != proof.end {
         return Err(format!("the steps end at {current}, not at {}", proof.end));
     }
     Ok(())
+}
+
+fn replaced(whole: &Expr, from: &Expr, to: &Expr) -> Result<Expr, String> {
+    let next = traverse::replace(whole, from, to);
+    if next == *whole { Err(format!("the left side does not occur: {from}")) } else { Ok(next) }
 }
 
 fn check_step(step: &Step, rules: &RuleSet) -> Result<(), String> {

@@ -43,11 +43,12 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
     let mut encoder = Encoder::default();
     let first = encoder.encode(start);
     let named: Vec<_> = given.iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
-    let rewrites = rules.rules.iter().flat_map(|r| rewrites(r, &mut encoder)).collect::<Vec<_>>();
+    let twins: Vec<_> = encoder.twins().iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
+    let assumptions: Vec<_> = rules.rules.iter().filter(|r| r.is_assumption()).flat_map(|r| rewrites(r, &mut encoder)).collect();
 
     let mut graph = Graph::new(Knowledge { atoms: encoder.atoms }).with_explanations_enabled().without_explanation_length_optimization();
     let root = graph.add_expr_uncanonical(&first);
-    for (formula, name) in named {
+    for (formula, name) in named.into_iter().chain(twins) {
         let (formula, name) = (graph.add_expr_uncanonical(&formula), graph.add_expr_uncanonical(&name));
         graph.union_trusted(formula, name, DEFINITION);
     }
@@ -58,11 +59,15 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
         .with_node_limit(limits.nodes)
         .with_iter_limit(limits.iterations)
         .with_time_limit(Duration::from_secs(86_400))
-        .run(&rewrites);
-    if std::env::var("TRACE").is_ok() { eprintln!("start {start} stop {:?} iters {} :", runner.stop_reason, runner.iterations.len()); for i in &runner.iterations { eprintln!("   nodes {} classes {} {:?}", i.egraph_nodes, i.egraph_classes, i.applied); } }
+        .run(rules.compiled().iter().chain(&assumptions));
     let hit_limit = matches!(runner.stop_reason, Some(StopReason::NodeLimit(_)));
     let root = runner.egraph.find(root);
     Saturated { graph: runner.egraph, root, start: first, hit_limit }
+}
+
+/// The general rules, ready for the e-graph.
+pub fn compile(rules: &[Rule]) -> Vec<Rewrite<Term, Knowledge>> {
+    rules.iter().filter(|r| !r.is_assumption()).flat_map(|r| rewrites(r, &mut Encoder::default())).collect()
 }
 
 /// A rule as the e-graph uses it: one direction or two, and inside longer chains.
@@ -160,6 +165,11 @@ fn ast(pattern: &Pattern, encoder: &mut Encoder) -> PatternAst<Term> {
 }
 
 impl Encoder {
+    /// Sums that occur both opened and as atoms.
+    fn twins(&self) -> Vec<Expr> {
+        self.opened.iter().filter(|e| self.atoms.contains(e)).cloned().collect()
+    }
+
     /// The whole term as one atom.
     fn name(&mut self, e: &Expr) -> RecExpr<Term> {
         let mut out = RecExpr::default();

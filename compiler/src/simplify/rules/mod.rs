@@ -4,14 +4,22 @@
 
 mod constraint;
 mod kinks;
+pub mod memory;
 mod ring;
 mod sums;
 mod weights;
 
 pub use constraint::constraint_rules;
 
+use super::language::{Knowledge, Term};
+use super::saturate::compile;
+use egg::Rewrite;
+use memory::{Found, Key};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
 use super::pattern::{Binding, Bindings, Pattern};
-use crate::ir::{Axis, AxisSet, Expr, Op, Sign};
+use crate::ir::{Axis, AxisSet, Expr, Op, Role, Sign, Space};
 
 /// What must hold of the matched terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +63,13 @@ pub struct Rule {
     pub usage: Use,
 }
 
+impl Rule {
+    /// Whether the rule states something about particular inputs.
+    pub fn is_assumption(&self) -> bool {
+        matches!(self.left, Pattern::Ground(_))
+    }
+}
+
 /// A row of a family's table: name, left, right, conditions, use.
 type Row = (&'static str, &'static str, &'static str, &'static [Condition], Use);
 
@@ -69,28 +84,55 @@ pub fn all() -> Vec<Rule> {
 }
 
 /// The rules of one simplification: the general ones, those that assumptions add, without the ones taken away.
-#[derive(Clone, Debug)]
+///
+/// A set compiles its rules once and remembers what they made of each region; both are shared by its clones.
+#[derive(Clone)]
 pub struct RuleSet {
     pub rules: Vec<Rule>,
+    compiled: Arc<OnceLock<Vec<Rewrite<Term, Knowledge>>>>,
+    memory: Arc<Mutex<HashMap<Key, Found>>>,
 }
 
 impl Default for RuleSet {
     fn default() -> RuleSet {
-        RuleSet { rules: all() }
+        RuleSet::of(all())
+    }
+}
+
+impl fmt::Debug for RuleSet {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_list().entries(self.rules.iter().map(|r| &r.name)).finish()
     }
 }
 
 impl RuleSet {
-    pub fn with(mut self, more: Vec<Rule>) -> RuleSet {
-        self.rules.extend(more);
-        self
+    pub fn of(rules: Vec<Rule>) -> RuleSet {
+        RuleSet { rules, compiled: Arc::default(), memory: Arc::default() }
     }
-    pub fn without(mut self, name: &str) -> RuleSet {
-        self.rules.retain(|r| r.name != name);
-        self
+    /// The same and more; the general rules stay compiled.
+    pub fn with(&self, more: Vec<Rule>) -> RuleSet {
+        if more.is_empty() {
+            return self.clone();
+        }
+        let rules = self.rules.iter().cloned().chain(more).collect();
+        RuleSet { rules, compiled: self.compiled.clone(), memory: Arc::default() }
+    }
+    pub fn without(&self, name: &str) -> RuleSet {
+        RuleSet::of(self.rules.iter().filter(|r| r.name != name).cloned().collect())
     }
     pub fn get(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|r| r.name == name)
+    }
+    pub fn compiled(&self) -> &[Rewrite<Term, Knowledge>] {
+        self.compiled.get_or_init(|| compile(&self.rules))
+    }
+    pub fn recall(&self, key: &Key) -> Option<Found> {
+        self.memory.lock().ok()?.get(key).cloned()
+    }
+    pub fn remember(&self, key: Key, found: &Found) {
+        if let Ok(mut memory) = self.memory.lock() {
+            memory.insert(key, found.clone());
+        }
     }
 }
 
@@ -122,7 +164,11 @@ impl Condition {
 
 /// Whether Σ_axis e = 1 by construction.
 pub fn is_normalized(e: &Expr, axis: Axis) -> bool {
-    matches!(e.op(), Op::Weights(_, along, _) if *along == axis)
+    match e.op() {
+        Op::Weights(_, along, _) => *along == axis,
+        Op::Leaf(leaf) => leaf.role == Role::Weights && axis.space == Space::Token && leaf.axes.contains(&axis),
+        _ => false,
+    }
 }
 
 /// The axes of a set of terms.

@@ -16,5 +16,5 @@ pub const ROWS: &[Row] = &[
     ("distribute",     "(* ?a (+ ?b ?c))",       "(+ (* ?a ?b) (* ?a ?c))",             &[], Expand),
     ("factor",         "(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))",                   &[], Forward),
     ("factor-one",     "(+ ?a (* ?a ?b))",       "(* ?a (+ 1 ?b))",                     &[NotConstant("?a")], Forward),
-    ("square-of-sum",  "(pow (+ ?a ?b) 2)",      "(+ (pow ?a 2) (+ (* 2 (* ?a ?b)) (pow ?b 2)))", &[], Expand),
+    ("square-of-sum",  "(sum ?i (pow (+ ?a ?b) 2))", "(sum ?i (+ (pow ?a 2) (+ (* 2 (* ?a ?b)) (pow ?b 2))))", &[], Expand),
 ];

@@ -1,0 +1,100 @@
+//! Names for the intermediate quantities of a derivation.
+//!
+//! Differentiating a smooth maximum brings in its weights. From there on they are a quantity of their own, p_i, with a
+//! definition; the algebra needs to know only that they are nonnegative and sum to one. A case distinction per attended
+//! token (c_i) is named as well. Terms after the gradient are written with the names.
+
+use crate::calculus::Meaning;
+use crate::ir::{Axis, AxisSet, Expr, Leaf, Op, Role, Sign, Space, traverse};
+
+/// A quantity with a name, along the query and token axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    pub leaf: Leaf,
+    pub meaning: Meaning,
+}
+
+impl Named {
+    /// The term the name stands for.
+    pub fn value(&self) -> Expr {
+        match &self.meaning {
+            Meaning::Weights { kind, scores } => Expr::weights(kind, Axis::N, scores),
+            Meaning::Formula(e) => e.clone(),
+        }
+    }
+    /// The term whose change changes the quantity.
+    pub fn depends_on(&self) -> &Expr {
+        match &self.meaning {
+            Meaning::Weights { scores, .. } => scores,
+            Meaning::Formula(e) => e,
+        }
+    }
+}
+
+/// Names for the weights of a term, innermost first, each once whatever its axis is called.
+pub fn name_weights(e: &Expr) -> Vec<Named> {
+    let mut names: Vec<Named> = Vec::new();
+    for node in traverse::subterms(e) {
+        let Op::Weights(kind, axis, scores) = node.op() else { continue };
+        let scores = hide(&traverse::rename(scores, *axis, Axis::N), &names);
+        let meaning = Meaning::Weights { kind: kind.clone(), scores };
+        if names.iter().any(|n| n.meaning == meaning) {
+            continue;
+        }
+        let leaf = named_leaf("p", Role::Weights, names.len(), Sign::NonNegative);
+        names.push(Named { leaf, meaning });
+    }
+    names
+}
+
+/// Names for the case distinctions per attended token.
+pub fn name_cases(e: &Expr) -> Vec<Named> {
+    let mut names: Vec<Named> = Vec::new();
+    let pair = AxisSet::of(&[Axis::T, Axis::N]);
+    for node in traverse::subterms(e) {
+        let Op::Select(_) = node.op() else { continue };
+        let Some(axis) = node.axes().iter().find(|a| a.space == Space::Token) else { continue };
+        let value = hide(&traverse::rename(&node, axis, Axis::N), &names);
+        let meaning = Meaning::Formula(value.clone());
+        if value.axes() != pair || names.iter().any(|n| n.meaning == meaning) {
+            continue;
+        }
+        let leaf = named_leaf("c", Role::Named, names.len(), value.sign());
+        names.push(Named { leaf, meaning });
+    }
+    names
+}
+
+fn named_leaf(letter: &str, role: Role, number: usize, sign: Sign) -> Leaf {
+    let name = if number == 0 { letter.to_string() } else { format!("{letter}{}", number + 1) };
+    Leaf::new(role, 400 + number as u16, &name, &[Axis::T, Axis::N], sign)
+}
+
+/// The term with what has a name replaced by it.
+pub fn hide(e: &Expr, names: &[Named]) -> Expr {
+    traverse::rewrite_bottom_up(e, &mut |x| {
+        if !matches!(x.op(), Op::Weights(..) | Op::Select(_)) {
+            return x;
+        }
+        let axes = x.axes();
+        let mut tokens = axes.iter().filter(|a| a.space == Space::Token);
+        let (Some(axis), None) = (tokens.next(), tokens.next()) else { return x };
+        let at_n = traverse::rename(&x, axis, Axis::N);
+        match names.iter().find(|n| n.value() == at_n) {
+            Some(named) => traverse::rename(&Expr::leaf(named.leaf.clone()), Axis::N, axis),
+            None => x,
+        }
+    })
+}
+
+/// The term with names replaced by what they stand for.
+pub fn reveal(e: &Expr, names: &[Named]) -> Expr {
+    names.iter().rev().fold(e.clone(), |e, named| {
+        traverse::substitute_leaves(&e, &mut |leaf| {
+            leaf.same_input(&named.leaf).then(|| {
+                let axis = leaf.axes.iter().copied().find(|a| a.space == Space::Token).unwrap_or(Axis::N);
+                traverse::rename(&named.value(), Axis::N, axis)
+            })
+        })
+    })
+}
