@@ -4,6 +4,7 @@ pub mod calculus;
 pub mod check;
 pub mod derive;
 pub mod diagnostic;
+pub mod emit;
 pub mod ir;
 pub mod notation;
 pub mod prelude;

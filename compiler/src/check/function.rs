@@ -5,7 +5,7 @@ use super::library::value_of;
 use super::term::{Checker, Place, Scope, Value};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::rational::{int, ratio};
-use crate::ir::{Axis, Entropy, Expr, Op, Rational, Sign, Space};
+use crate::ir::{Axis, Entropy, Expr, Rational, Sign};
 use crate::span::Span;
 use crate::syntax::ast::{self, Arg, Ident};
 use num_traits::One;
@@ -195,7 +195,7 @@ impl Checker<'_> {
         }
     }
 
-    /// log x; a sum over tokens of exponentials becomes the smooth maximum, which is stable.
+    /// log x of a positive x.
     fn logarithm(&mut self, x: &Expr, span: Span) -> Option<Expr> {
         if x.sign() != Sign::Positive {
             let diagnostic = Diagnostic::new(
@@ -207,16 +207,7 @@ impl Checker<'_> {
             self.report(diagnostic);
             return None;
         }
-        let (sums, others): (Vec<Expr>, Vec<Expr>) =
-            x.factors().into_iter().partition(is_sum_of_exponentials);
-        let mut terms: Vec<Expr> = sums.iter().filter_map(log_sum_exp).collect();
-        if terms.is_empty() {
-            return Some(x.log());
-        }
-        if !others.is_empty() {
-            terms.push(Expr::mul(others).log());
-        }
-        Some(Expr::add(terms))
+        Some(x.log())
     }
 
     fn sum(&mut self, x: &Expr, span: Span, place: Place) -> Option<Expr> {
@@ -370,36 +361,6 @@ impl Checker<'_> {
             .saturating_add(4);
         self.keep(result, weight, span)
     }
-}
-
-fn is_sum_of_exponentials(x: &Expr) -> bool {
-    log_sum_exp(x).is_some()
-}
-
-/// log Σ_n g·exp(s) = smoothmax(s + log g) over tokens, for a positive g.
-fn log_sum_exp(x: &Expr) -> Option<Expr> {
-    let Op::Sum(axis, body) = x.op() else {
-        return None;
-    };
-    if axis.space != Space::Token || body.sign() != Sign::Positive {
-        return None;
-    }
-    let (exponentials, others): (Vec<Expr>, Vec<Expr>) = body
-        .factors()
-        .into_iter()
-        .partition(|f| matches!(f.op(), Op::Call(crate::ir::Func::Exp, _)));
-    if exponentials.is_empty() {
-        return None;
-    }
-    let mut scores: Vec<Expr> = exponentials.iter().map(Expr::log).collect();
-    if !others.is_empty() {
-        scores.push(Expr::mul(others).log());
-    }
-    Some(Expr::smoothmax(
-        &Entropy::Shannon,
-        *axis,
-        &Expr::add(scores),
-    ))
 }
 
 fn unsupported(name: &Ident) -> Diagnostic {

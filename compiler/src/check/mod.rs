@@ -142,8 +142,8 @@ mod tests {
         check(
             "local dot; global lse; optimizer gd;",
             "(* -1 (sum e1 (* q[t,e1] k[n,e1])))",
-            "(* -1 T (smoothmax shannon n1 (* -1 E[t,n1] (pow T -1))))",
-            "(* -1 T (smoothmax shannon n1 (* (pow T -1) (sum e1 (* q[t,e1] k[n1,e1])))))",
+            "(* -1 T (log (sum n1 (exp (* -1 E[t,n1] (pow T -1))))))",
+            "(* -1 T (log (sum n1 (exp (* (pow T -1) (sum e1 (* q[t,e1] k[n1,e1])))))))",
         );
         check(
             "local abs_dot; global gated_square_sum(gamma = decay(sigmoid)); optimizer gd;",

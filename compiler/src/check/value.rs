@@ -71,6 +71,7 @@ impl<'a> Checker<'a> {
             let name = param.name.text.as_str();
             // What is wrong with such names is said at the definition.
             if bindings.contains_key(name) || inputs::RESERVED.contains(&name) {
+                bindings.entry(name.to_string()).or_insert(None);
                 continue;
             }
             let value = match (given.get(name), &param.default) {

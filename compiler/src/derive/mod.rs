@@ -14,7 +14,7 @@ mod parameterize;
 mod update;
 
 pub use backward::{Backward, backward};
-pub use hessian::{Hessian, hessian};
+pub use hessian::{COLUMN, Hessian, hessian, is_identity};
 pub use kinks::{Kink, kinks};
 pub use naming::{Named, hide, reveal};
 pub use parameterize::{free_values, vector_part};
@@ -37,6 +37,10 @@ pub struct Definition {
 #[derive(Clone, Debug)]
 pub struct Derivation {
     pub recipe: Recipe,
+    /// E_i.
+    pub local: Simplified,
+    /// F_h over the named E_i.
+    pub global: Simplified,
     /// F_h, constraints put in.
     pub energy: Simplified,
     /// The weights that differentiation brings in: p_i and what they stand for. Later terms use the names.
@@ -65,6 +69,8 @@ pub fn options_for(recipe: &Recipe, options: &Options) -> Options {
 /// Derives the update rule of a recipe.
 pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     let options = options_for(recipe, options);
+    let local = simplify(&recipe.local, &options);
+    let global = simplify(&recipe.global, &options);
     let energy = simplify(&recipe.energy, &options);
     let raw = calculus::gradient(&energy.term, &inputs::q());
     let mut names = naming::name_weights(&raw);
@@ -73,7 +79,7 @@ pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     gradient.term = hide(&gradient.term, &names);
     let direction = simplify(&direction_of(&gradient.term, recipe.values), &options);
     let update = update_rule(recipe);
-    Derivation { recipe: recipe.clone(), energy, names, gradient, direction, update }
+    Derivation { recipe: recipe.clone(), local, global, energy, names, gradient, direction, update }
 }
 
 /// −∇_q F_h, with values put in where they are free.

@@ -1,2 +1,16 @@
-//! x
-pub mod text { pub fn plain(e: &crate::ir::Expr) -> String { e.to_string() } }
+//! Mathematics for people: terms as a reader would write them.
+//!
+//! ```text
+//! Expr ──write──▶ Math ──text──▶ Unicode
+//!                      └─latex─▶ LaTeX
+//! ```
+//! [`write`] turns named axes into vectors, inner products and indices; the two printers only lay out.
+
+pub mod latex;
+pub mod math;
+pub mod symbol;
+pub mod text;
+pub mod write;
+
+pub use math::Math;
+pub use write::Writer;

@@ -197,6 +197,7 @@ fn print_section(section: &Section, width: usize) -> String {
     push_indent(&mut text, STEP);
     text.push_str(&format!("{:<width$} ", section.keyword()));
     match section {
+        Section::Use { name, args, .. } if args.is_empty() => text.push_str(&name.text),
         Section::Use { name, args, .. } => lay_out_call(&mut text, &name.text, args, STEP, 1),
         Section::Param { name, value, .. } => {
             text.push_str(&format!("{} = ", name.text));

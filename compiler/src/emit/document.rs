@@ -1,0 +1,424 @@
+//! The formulas of a derivation in the order a paper prints them.
+
+use crate::check::inputs;
+use crate::check::recipe::{ParamValue, Recipe, Values};
+use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named, WriteBack};
+use crate::calculus::Meaning;
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, rational, traverse};
+use crate::notation::math::{Math, Symbol};
+use crate::notation::{Writer, text};
+
+/// A stage of the derivation that can be printed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Energy,
+    Gradient,
+    Hessian,
+    Update,
+    Backward,
+}
+
+impl Stage {
+    pub const ALL: [Stage; 5] = [Stage::Energy, Stage::Gradient, Stage::Hessian, Stage::Update, Stage::Backward];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Energy => "energy",
+            Stage::Gradient => "gradient",
+            Stage::Hessian => "hessian",
+            Stage::Update => "update",
+            Stage::Backward => "backward",
+        }
+    }
+}
+
+/// A title and its sections.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub title: String,
+    pub sections: Vec<Section>,
+}
+
+/// One stage on paper.
+#[derive(Clone, Debug)]
+pub struct Section {
+    pub stage: Stage,
+    pub title: &'static str,
+    pub lines: Vec<Line>,
+}
+
+/// An equation, perhaps with several right sides, or a sentence.
+#[derive(Clone, Debug)]
+pub enum Line {
+    Equation { left: Math, right: Vec<Math>, with: Vec<(Math, Math)> },
+    Note(String),
+}
+
+impl Line {
+    fn equation(left: Math, right: Math) -> Line {
+        Line::Equation { left, right: vec![right], with: vec![] }
+    }
+    fn note(text: impl Into<String>) -> Line {
+        Line::Note(text.into())
+    }
+}
+
+/// What there is to print besides the derivation itself.
+#[derive(Clone, Copy, Default)]
+pub struct Extras<'a> {
+    pub hessian: Option<&'a Hessian>,
+    pub backward: Option<&'a Backward>,
+}
+
+/// The document of a derivation: the stages asked for, or the usual ones.
+pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Document {
+    let mut sections = Vec::new();
+    for &stage in stages {
+        let (title, lines) = match stage {
+            Stage::Energy => ("Energy", energy_lines(derivation)),
+            Stage::Gradient => ("Gradient", gradient_lines(derivation)),
+            Stage::Update => ("Update", update_lines(derivation)),
+            Stage::Hessian => match extras.hessian {
+                Some(hessian) => ("Hessian", hessian_lines(derivation, hessian)),
+                None => continue,
+            },
+            Stage::Backward => match extras.backward {
+                Some(backward) => ("Backward", backward_lines(derivation, backward)),
+                None => continue,
+            },
+        };
+        sections.push(Section { stage, title, lines });
+    }
+    Document { title: derivation.recipe.name.clone(), sections }
+}
+
+/// A writer for a derivation's terms: it knows the local energy by name when that is long.
+fn writer(derivation: &Derivation) -> Writer {
+    Writer::new(known_energy(derivation).into_iter().collect())
+}
+
+/// A long local energy is written E_i inside other formulas.
+fn known_energy(derivation: &Derivation) -> Option<(Expr, Leaf)> {
+    let local = &derivation.local.term;
+    let is_long = traverse::subterms(local).iter().any(|x| matches!(x.op(), Op::Select(_)));
+    is_long.then(|| (local.clone(), inputs::energy(&[Axis::T, Axis::N], local.sign())))
+}
+
+/// E, F and the parameters.
+fn energy_lines(derivation: &Derivation) -> Vec<Line> {
+    let recipe = &derivation.recipe;
+    let e_i = Math::indexed("E", "i");
+    let mut lines = vec![Line::equation(e_i, Writer::default().write(&derivation.local.term))];
+    let mut right = vec![Writer::default().write(&derivation.global.term)];
+    let whole = writer(derivation).write(&derivation.energy.term);
+    if right[0] != whole {
+        right.push(whole);
+    }
+    lines.push(Line::Equation { left: head("F"), right, with: vec![] });
+    lines.push(Line::Equation {
+        left: Math::symbol("F"),
+        right: vec![Math::product(vec![
+            Math::fraction(Math::one(), Math::symbol("H")),
+            Math::Over("Σ", "h".into(), Box::new(head("F"))),
+        ])],
+        with: projections(recipe),
+    });
+    for constraint in &recipe.constraints {
+        let norm = Math::Norm(Box::new(Math::symbol(&constraint.vector.name)), None);
+        lines.push(Line::equation(norm, Writer::default().write(&constraint.radius)));
+    }
+    if !recipe.constraints.is_empty() {
+        lines.push(Line::note(
+            "The norms are put into F before it is differentiated; the radial part of the gradient is dropped.",
+        ));
+    }
+    lines.extend(parameter_lines(recipe));
+    lines
+}
+
+fn head(name: &str) -> Math {
+    Math::indexed(name, "h")
+}
+
+fn projections(recipe: &Recipe) -> Vec<(Math, Math)> {
+    let product = |w: &str, x: Math| Math::Product(vec![Math::symbol(w), x]);
+    let mut all = vec![
+        (Math::symbol("q"), product("W1", Math::symbol("z"))),
+        (Math::indexed("k", "i"), product("W2", Math::indexed("h", "i"))),
+    ];
+    if recipe.values == Values::Free {
+        all.push((Math::indexed("v", "i"), product("W_V", Math::indexed("h", "i"))));
+    }
+    all
+}
+
+fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
+    recipe
+        .params
+        .iter()
+        .map(|param| {
+            let name = text::print(&Math::symbol(&param.name));
+            let value = |e: &Expr| text::plain(e);
+            Line::note(match &param.value {
+                ParamValue::Fixed(e) => format!("{name} = {}", value(e)),
+                ParamValue::Learn { init, per_head: true } => format!("{name} is learned, one a head, from {}", value(init)),
+                ParamValue::Learn { init, per_head: false } => format!("{name} is learned, from {}", value(init)),
+                ParamValue::Gate(squash) => format!("{name}_i is a {} gate of token i, in (0, 1)", squash.as_str()),
+                ParamValue::Decay(squash) => format!(
+                    "{name}_i is the product of the {} decays of the tokens after i up to the query, in (0, 1)",
+                    squash.as_str()
+                ),
+            })
+        })
+        .chain(recipe.structural.iter().map(|(name, value)| Line::note(format!("{} = {value}", text::print(&Math::symbol(name))))))
+        .collect()
+}
+
+/// ∇_q F_h and what its symbols mean.
+fn gradient_lines(derivation: &Derivation) -> Vec<Line> {
+    let mut writer = writer(derivation);
+    let gradient = writer.write(&derivation.gradient.term);
+    let mut lines = vec![Line::equation(nabla_head(), gradient)];
+    lines.extend(definition_lines(derivation, &writer, &derivation.gradient.term));
+    lines
+}
+
+fn nabla_head() -> Math {
+    Math::Product(vec![Math::indexed("∇", "q"), head("F")])
+}
+
+/// p_i, c_i, x̄ as far as the written terms use them.
+fn definition_lines(derivation: &Derivation, used: &Writer, term: &Expr) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (weights, vector) in &used.used_means {
+        let letter = "i";
+        let body = Math::Product(vec![Math::indexed(&weights.name, letter), Math::indexed(&vector.name, letter)]);
+        let left = Math::Symbol(Symbol { bar: true, ..Symbol::new(&vector.name) });
+        lines.push(Line::equation(left, Math::Over("Σ", letter.into(), Box::new(body))));
+    }
+    for named in derivation.names.iter().filter(|n| traverse::mentions(term, &n.leaf)) {
+        lines.push(definition_line(derivation, named));
+    }
+    lines
+}
+
+fn definition_line(derivation: &Derivation, named: &Named) -> Line {
+    let left = Math::indexed(&named.leaf.name, "i");
+    match &named.meaning {
+        Meaning::Formula(e) => Line::equation(left, writer(derivation).write(e)),
+        Meaning::Weights { kind, scores } => weights_line(left, kind, scores, derivation),
+    }
+}
+
+/// The weights in closed form.
+fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivation) -> Line {
+    let at = |n: u8| {
+        let mut writer = writer(derivation);
+        let moved = traverse::rename(scores, Axis::N, Axis::new(Axis::N.space, n));
+        writer.write(&moved)
+    };
+    let score = at(0);
+    match kind {
+        Entropy::Shannon => {
+            let exponential = |m: Math| Math::Exp(Box::new(m));
+            let z = Math::symbol("Z");
+            let sum = Math::Over("Σ", "j".into(), Box::new(exponential(with_letter(&score, "i", "j"))));
+            Line::Equation {
+                left,
+                right: vec![Math::fraction(exponential(score), z.clone())],
+                with: vec![(z, sum)],
+            }
+        }
+        Entropy::Tsallis(alpha) => {
+            let less = alpha - rational::int(1);
+            let scaled = times_number(&less, score);
+            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, Math::symbol("τ"))])));
+            Line::Equation { left, right: vec![to_power(threshold, &less.recip())], with: vec![sum_to_one()] }
+        }
+        Entropy::Norm(gamma) => {
+            let less = gamma - rational::int(1);
+            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, Math::symbol("τ"))])));
+            let power = to_power(threshold.clone(), &less.recip());
+            let norm = to_power(threshold, &(gamma / &less));
+            let z = Math::symbol("Z");
+            let z_value = Math::Over("Σ", "j".into(), Box::new(with_letter(&power, "i", "j")));
+            let condition = Math::Over("Σ", "j".into(), Box::new(with_letter(&norm, "i", "j")));
+            Line::Equation {
+                left,
+                right: vec![Math::fraction(power, z.clone())],
+                with: vec![(z, z_value), (condition, Math::one())],
+            }
+        }
+    }
+}
+
+fn sum_to_one() -> (Math, Math) {
+    (Math::Over("Σ", "j".into(), Box::new(Math::indexed("p", "j"))), Math::one())
+}
+
+fn times_number(c: &crate::ir::Rational, m: Math) -> Math {
+    if *c == rational::int(1) { m } else { Math::Product(vec![Math::Number(c.clone()), m]) }
+}
+
+fn to_power(m: Math, r: &crate::ir::Rational) -> Math {
+    if *r == rational::int(1) { m } else { Math::Power(Box::new(m), Box::new(Math::Number(r.clone()))) }
+}
+
+/// The formula with one token index renamed.
+fn with_letter(m: &Math, from: &str, to: &str) -> Math {
+    let go = |m: &Math| Box::new(with_letter(m, from, to));
+    let all = |xs: &[Math]| xs.iter().map(|x| with_letter(x, from, to)).collect();
+    match m {
+        Math::Symbol(s) => {
+            let indices = s.indices.iter().map(|i| if i == from { to.to_string() } else { i.clone() }).collect();
+            Math::Symbol(Symbol { indices, ..s.clone() })
+        }
+        Math::Number(_) => m.clone(),
+        Math::Sum(terms) => Math::Sum(terms.iter().map(|(s, x)| (*s, with_letter(x, from, to))).collect()),
+        Math::Product(xs) => Math::Product(all(xs)),
+        Math::Elementwise(xs) => Math::Elementwise(all(xs)),
+        Math::Fraction(a, b) => Math::Fraction(go(a), go(b)),
+        Math::Power(a, b) => Math::Power(go(a), go(b)),
+        Math::Inner(a, b) => Math::Inner(go(a), go(b)),
+        Math::Outer(a, b) => Math::Outer(go(a), go(b)),
+        Math::Norm(x, p) => Math::Norm(go(x), p.clone()),
+        Math::Abs(x) => Math::Abs(go(x)),
+        Math::Root(x) => Math::Root(go(x)),
+        Math::Exp(x) => Math::Exp(go(x)),
+        Math::Call(name, x) => Math::Call(name, go(x)),
+        Math::Over(s, i, x) => Math::Over(s, i.clone(), go(x)),
+        Math::Cases { left, right, then, otherwise } => {
+            Math::Cases { left: go(left), right: go(right), then: go(then), otherwise: go(otherwise) }
+        }
+        Math::Positive(x) => Math::Positive(go(x)),
+        Math::Transposed(x) => Math::Transposed(go(x)),
+        Math::Entry(x, i) => Math::Entry(go(x), i.clone()),
+    }
+}
+
+/// The optimizer's step before and after parameterization, and what the free matrices absorb.
+fn update_lines(derivation: &Derivation) -> Vec<Line> {
+    let recipe = &derivation.recipe;
+    let mut lines = program_lines(derivation);
+    let sum_heads = |body: Math| Math::Over("Σ", "h".into(), Box::new(body));
+    let transposed = || Math::Transposed(Box::new(Math::symbol("W1")));
+    let per_head = || Math::fraction(Math::one(), Math::symbol("H"));
+    lines.push(Line::equation(
+        Math::symbol("∇F"),
+        Math::product(vec![per_head(), sum_heads(Math::Product(vec![transposed(), nabla_head()]))]),
+    ));
+    let mut writer = writer(derivation);
+    let direction = writer.write(&derivation.direction.term);
+    lines.push(Line::Equation { left: head("o"), right: vec![direction], with: vec![] });
+    lines.extend(definition_lines(derivation, &writer, &derivation.direction.term));
+    let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
+    let (coefficient, matrix) = match derivation.update.write_back {
+        WriteBack::Transposed => (step_over_heads(step.clone()), transposed()),
+        WriteBack::Free => (Math::one(), Math::symbol("W_O")),
+    };
+    let added = Math::product(vec![coefficient, sum_heads(Math::Product(vec![matrix, head("o")]))]);
+    if step.is_some() {
+        lines.push(Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (false, added)])));
+    } else {
+        lines.push(Line::equation(Math::symbol("∇F"), added.negated()));
+    }
+    lines.extend(absorbed(derivation, step));
+    let _ = recipe;
+    lines
+}
+
+fn step_over_heads(step: Option<Math>) -> Math {
+    Math::fraction(step.unwrap_or_else(Math::one), Math::symbol("H"))
+}
+
+/// ẑ = z − η ∇F(z), or the states and look-ahead points of a longer program.
+fn program_lines(derivation: &Derivation) -> Vec<Line> {
+    let program = &derivation.recipe.program;
+    let gradient_name = |i: usize| if program.gradients.len() == 1 { "∇F".to_string() } else { format!("∇F{}", i + 1) };
+    let mut lines = Vec::new();
+    let rename = |e: &Expr| {
+        traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
+            let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
+            let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
+            is_gradient.then(|| Expr::leaf(Leaf { name: gradient_name(i).into(), ..leaf.clone() }))
+        })
+    };
+    for (i, point) in program.gradients.iter().enumerate() {
+        let at = Writer::default().write(&rename(point));
+        if at != Math::symbol("z") {
+            lines.push(Line::note(format!("{} is taken at {}", gradient_name(i), text::print(&at))));
+        }
+    }
+    for (state, next) in program.states.iter().zip(&program.next_states) {
+        let left = Math::hat(&state.leaf.name);
+        lines.push(Line::equation(left, Writer::default().write(&rename(next))));
+    }
+    lines.push(Line::equation(Math::hat("z"), Writer::default().write(&rename(&program.z))));
+    lines
+}
+
+/// What the free matrices take over; nothing is dropped silently.
+fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
+    let factor = text::print(&match step {
+        Some(step) => step_over_heads(Some(step)),
+        None => step_over_heads(None),
+    });
+    match derivation.update.write_back {
+        WriteBack::Transposed => vec![Line::note("Nothing is absorbed: this is the descent step itself.")],
+        WriteBack::Free => {
+            let descent = derivation.gradient.term.neg();
+            let mut lines = vec![Line::note(format!(
+                "W_O takes the place of ({factor}) W₁ᵀ. o_h has the sign of the descent direction −∇_q F_h."
+            ))];
+            lines.push(Line::note(if derive::vector_part(&descent) {
+                format!("v_i = W_V h_i takes the place of k_i in the vector part; W_O W_V = ({factor}) W₁ᵀ W₂ gives the descent step back.")
+            } else {
+                "No attended token stands in the vector part, so v does not occur.".to_string()
+            }));
+            lines
+        }
+    }
+}
+
+/// C·u, C where it can be written as a matrix, and where it does not exist.
+fn hessian_lines(derivation: &Derivation, hessian: &Hessian) -> Vec<Line> {
+    let mut writer = writer(derivation);
+    let mut lines = Vec::new();
+    let c = Math::Product(vec![Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))), head("F")]);
+    if let Some(matrix) = hessian.matrix.as_ref().and_then(|m| writer.matrix(m, Axis::E, COLUMN)) {
+        lines.push(Line::equation(c.clone(), matrix));
+    }
+    let product = writer.write(&hessian.product.term);
+    lines.push(Line::equation(Math::Product(vec![c, Math::symbol("u")]), product));
+    lines.extend(definition_lines(derivation, &writer, &hessian.product.term));
+    if !hessian.kinks.is_empty() {
+        lines.push(Line::note("This holds almost everywhere. Kinks:"));
+        for kink in &hessian.kinks {
+            let place = |e: &Expr| text::print(&Writer::default().write(&derive::hide(e, &derivation.names)));
+            lines.push(Line::note(format!("where {} = {}: {}", place(&kink.place.0), place(&kink.place.1), kink.what)));
+        }
+    }
+    lines
+}
+
+/// Cotangents in the order they are computed.
+fn backward_lines(derivation: &Derivation, backward: &Backward) -> Vec<Line> {
+    let mut known: Vec<(Expr, Leaf)> = known_energy(derivation).into_iter().collect();
+    known.push((derivation.direction.term.clone(), backward.output.clone()));
+    let mut writer = Writer::new(known);
+    let mut lines = vec![Line::note("g is the cotangent of o; sums over t run over the queries.")];
+    for definition in backward.definitions.iter().chain(&backward.gradients) {
+        let shows_query = traverse::subterms(&definition.value.term).iter().any(|x| matches!(x.op(), Op::Sum(Axis::T, _)));
+        let mut left = Symbol::new(&definition.leaf.name);
+        for axis in &definition.leaf.axes {
+            match axis.space {
+                crate::ir::Space::Token => left.indices.push("i".into()),
+                crate::ir::Space::Query if shows_query => left.indices.push("t".into()),
+                _ => {}
+            }
+        }
+        let right = writer.write(&definition.value.term);
+        lines.push(Line::equation(Math::Symbol(left), right));
+    }
+    lines
+}

@@ -1,0 +1,485 @@
+//! From terms with named axes to formulas with vectors, inner products and indices.
+//!
+//! The component axis is never written: a term that extends along it is a vector, Σ_e a_e b_e is an inner product,
+//! Σ_e x_e² a squared norm, two component axes make a matrix. Tokens are indexed i, j, …; queries t, and only where a sum
+//! over queries makes them visible.
+
+use super::math::{Math, Symbol};
+use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, rational, traverse};
+use num_traits::{One, Signed};
+
+/// Letters for token indices, in the order they are taken.
+const LETTERS: [&str; 6] = ["i", "j", "l", "m", "i'", "j'"];
+
+/// Writes terms; remembers which means x̄ it has used.
+#[derive(Clone, Default)]
+pub struct Writer {
+    /// Terms that have a name: shown as a symbol wherever they occur.
+    pub known: Vec<(Expr, Leaf)>,
+    /// Whether Σ_i p_i x_i may be written x̄.
+    pub means: bool,
+    /// The means that were written, as (weights, vector).
+    pub used_means: Vec<(Leaf, Leaf)>,
+    letters: Vec<(Axis, &'static str)>,
+    show_query: bool,
+}
+
+impl Writer {
+    /// A writer that names means and knows some terms.
+    pub fn new(known: Vec<(Expr, Leaf)>) -> Writer {
+        Writer { known, means: true, ..Writer::default() }
+    }
+
+    /// The formula of a term. A term that is a mean and nothing else is written out.
+    pub fn write(&mut self, e: &Expr) -> Math {
+        self.letters.clear();
+        self.show_query = traverse::subterms(e).iter().any(|x| matches!(x.op(), Op::Sum(a, _) if a.space == Space::Query));
+        for axis in e.axes().iter().filter(|a| a.space == Space::Token) {
+            let letter = self.free_letter();
+            self.letters.push((axis, letter));
+        }
+        let (c, rest) = e.split_coefficient();
+        match rest.op() {
+            Op::Sum(axis, body) if mean(*axis, body).is_some() => signed(&c, self.token_sum(*axis, body)),
+            _ => self.term(e),
+        }
+    }
+
+    fn free_letter(&self) -> &'static str {
+        LETTERS.into_iter().find(|l| !self.letters.iter().any(|(_, used)| used == l)).unwrap_or("n")
+    }
+
+    fn term(&mut self, e: &Expr) -> Math {
+        if let Some(symbol) = self.lookup(e) {
+            return symbol;
+        }
+        match e.op() {
+            Op::Const(c) => signed(c, Math::one()),
+            Op::Leaf(leaf) => Math::Symbol(self.symbol(leaf)),
+            Op::Add(xs) => self.sum(xs),
+            Op::Mul(_) => self.product(e),
+            Op::Pow(base, r) if r.is_negative() => Math::fraction(Math::one(), self.power(base, &-r)),
+            Op::Pow(base, r) => self.power(base, r),
+            Op::Call(Func::Exp, x) => Math::Exp(Box::new(self.term(x))),
+            Op::Call(Func::Log, x) => Math::Call("log", Box::new(self.term(x))),
+            Op::Call(Func::Abs, x) => Math::Abs(Box::new(self.term(x))),
+            Op::Call(Func::Sign, x) => Math::Call("sign", Box::new(self.term(x))),
+            Op::Select(p) => Math::Cases {
+                left: Box::new(self.term(&p[0])),
+                right: Box::new(self.term(&p[1])),
+                then: Box::new(self.term(&p[2])),
+                otherwise: Box::new(self.term(&p[3])),
+            },
+            Op::Sum(axis, body) => match axis.space {
+                Space::Head | Space::Model => self.component_sum(*axis, body),
+                Space::Token => self.token_sum_or_mean(*axis, body),
+                Space::Query => Math::Over("Σ", "t".into(), Box::new(self.term(body))),
+            },
+            Op::SmoothMax(kind, axis, s) => self.smoothmax(kind, *axis, s),
+            Op::Weights(kind, _, s) => {
+                let name = match kind {
+                    Entropy::Shannon => "softmax",
+                    Entropy::Tsallis(_) => "entmax",
+                    Entropy::Norm(_) => "normmax",
+                };
+                Math::Call(name, Box::new(self.term(s)))
+            }
+        }
+    }
+
+    /// The symbol of a known term, at whatever axes it occurs.
+    fn lookup(&self, e: &Expr) -> Option<Math> {
+        self.known.iter().find_map(|(known, leaf)| {
+            let at = canonical_axes(e, known)?;
+            let (c, quotient) = (&at).ratio(known)?;
+            let leaf = Leaf { axes: e.axes().iter().collect(), ..leaf.clone() };
+            (quotient).then(|| signed(&c, Math::Symbol(self.symbol(&leaf))))
+        })
+    }
+
+    fn symbol(&self, leaf: &Leaf) -> Symbol {
+        let mut symbol = Symbol::new(&leaf.name);
+        for axis in &leaf.axes {
+            match axis.space {
+                Space::Query if self.show_query => symbol.indices.push("t".into()),
+                Space::Token => {
+                    let letter = self.letters.iter().rev().find(|(a, _)| a == axis).map_or("i", |(_, l)| l);
+                    symbol.indices.push(letter.into());
+                }
+                _ => {}
+            }
+        }
+        symbol
+    }
+
+    /// Terms, a positive one first where there is one.
+    fn sum(&mut self, xs: &[Expr]) -> Math {
+        let mut terms: Vec<(bool, Math)> = xs.iter().map(|x| self.signed_term(x)).collect();
+        if terms[0].0
+            && let Some(first) = terms.iter().position(|(minus, _)| !minus)
+        {
+            let positive = terms.remove(first);
+            terms.insert(0, positive);
+        }
+        Math::sum(terms)
+    }
+
+    fn signed_term(&mut self, e: &Expr) -> (bool, Math) {
+        let (c, rest) = e.split_coefficient();
+        if c.is_negative() && !matches!(rest.op(), Op::Add(_)) {
+            (true, self.term(&rest.scale(&-c)))
+        } else {
+            match self.term(e) {
+                Math::Sum(mut terms) if terms.len() == 1 => terms.remove(0),
+                m => (false, m),
+            }
+        }
+    }
+
+    fn power(&mut self, base: &Expr, r: &Rational) -> Math {
+        if r.is_one() {
+            return self.term(base);
+        }
+        if let (Op::Sum(axis, body), true) = (base.op(), *r == rational::ratio(1, 2))
+            && let Some(x) = square(body).filter(|_| axis.space == Space::Head)
+        {
+            return Math::Norm(Box::new(self.term(&x)), None);
+        }
+        if let (Op::Sum(axis, body), false) = (base.op(), r.is_integer())
+            && let Some(x) = square(body).filter(|_| axis.space == Space::Head)
+        {
+            let norm = Math::Norm(Box::new(self.term(&x)), None);
+            let exponent = r * rational::int(2);
+            return raised(norm, &exponent);
+        }
+        let inner = self.term(base);
+        if *r == rational::ratio(1, 2) {
+            return Math::Root(Box::new(inner));
+        }
+        raised(inner, r)
+    }
+
+    /// Scalars as a fraction, then Σ, then vectors.
+    fn product(&mut self, e: &Expr) -> Math {
+        let (c, rest) = e.split_coefficient();
+        let mut factors = rest.factors();
+        let mut minus = c.is_negative();
+        // −(a − b) reads better as (b − a).
+        if minus && let Some(at) = factors.iter().rposition(|f| matches!(f.op(), Op::Add(_)) && leads_positive_when_negated(f)) {
+            factors[at] = factors[at].neg();
+            minus = false;
+        }
+        let c = c.abs();
+        let (mut above, mut below, mut sums, mut vectors) = (vec![], vec![], vec![], vec![]);
+        if !c.numer().is_one() {
+            above.push(Math::Number(Rational::from_integer(c.numer().clone())));
+        }
+        if !c.denom().is_one() {
+            below.push(Math::Number(Rational::from_integer(c.denom().clone())));
+        }
+        for factor in &factors {
+            let is_vector = factor.axes().has_space(Space::Head) || factor.axes().has_space(Space::Model);
+            match factor.op() {
+                Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(base, &-r)),
+                _ if is_vector => vectors.push(self.term(factor)),
+                Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) => sums.push(self.term(factor)),
+                Op::Mul(_) => sums.push(self.term(factor)),
+                _ => above.push(self.term(factor)),
+            }
+        }
+        let (open, closed): (Vec<Math>, Vec<Math>) =
+            sums.into_iter().partition(|m| matches!(m, Math::Over(..) | Math::Call("log", _)));
+        // ½, 1/T and the like stand in front; a lone scalar goes on top.
+        let in_front = !vectors.is_empty() || !open.is_empty() || !closed.is_empty();
+        let mut out = Vec::new();
+        let (tokens, coefficient): (Vec<Math>, Vec<Math>) = above.into_iter().partition(|m| in_front && !below.is_empty() && has_index(m));
+        if in_front && below.iter().any(|b| !has_index(b)) && !tokens.is_empty() || below.is_empty() {
+            out.push(Math::fraction(Math::product(coefficient), Math::product(below)));
+            out.extend(tokens);
+            out.extend(closed);
+        } else if in_front || closed.is_empty() {
+            let top: Vec<Math> = coefficient.into_iter().chain(tokens).collect();
+            out.push(Math::fraction(Math::product(top), Math::product(below)));
+            out.extend(closed);
+        } else {
+            let top: Vec<Math> = coefficient.into_iter().chain(tokens).chain(closed).collect();
+            out.push(Math::fraction(Math::product(top), Math::product(below)));
+        }
+        match vectors.len() {
+            0 => {}
+            1 => out.push(vectors.remove(0)),
+            _ => out.push(Math::Elementwise(vectors)),
+        }
+        out.extend(open);
+        let product = single_inner_over(Math::product(out));
+        if minus { product.negated() } else { product }
+    }
+
+    fn token_sum_or_mean(&mut self, axis: Axis, body: &Expr) -> Math {
+        match mean(axis, body) {
+            Some((weights, vector)) if self.means => {
+                let used = (Leaf { axes: vec![], ..weights.clone() }, Leaf { axes: vec![], ..vector.clone() });
+                if !self.used_means.contains(&used) {
+                    self.used_means.push(used);
+                }
+                let mut symbol = Symbol { bar: true, ..Symbol::new(&vector.name) };
+                if self.show_query {
+                    symbol.indices.push("t".into());
+                }
+                Math::Symbol(symbol)
+            }
+            _ => self.token_sum(axis, body),
+        }
+    }
+
+    fn token_sum(&mut self, axis: Axis, body: &Expr) -> Math {
+        let letter = self.free_letter();
+        self.letters.push((axis, letter));
+        let body = self.term(body);
+        self.letters.pop();
+        Math::Over("Σ", letter.into(), Box::new(body))
+    }
+
+    /// log Σ exp for Shannon; max over the simplex otherwise.
+    fn smoothmax(&mut self, kind: &Entropy, axis: Axis, s: &Expr) -> Math {
+        let letter = self.free_letter();
+        self.letters.push((axis, letter));
+        let scores = self.term(s);
+        self.letters.pop();
+        let over = |body: Math| Math::Over("Σ", letter.into(), Box::new(body));
+        match kind {
+            Entropy::Shannon => Math::Call("log", Box::new(over(Math::Exp(Box::new(scores))))),
+            Entropy::Tsallis(_) | Entropy::Norm(_) => {
+                let p = Math::indexed("p", letter);
+                let entropy = entropy_symbol(kind);
+                let value = Math::Sum(vec![(false, over(Math::product(vec![p, scores]))), (false, entropy)]);
+                Math::Over("max", "p".into(), Box::new(value))
+            }
+        }
+    }
+
+    /// Σ over components: norms, inner products, matrix–vector products.
+    fn component_sum(&mut self, axis: Axis, body: &Expr) -> Math {
+        let (c, rest) = body.split_coefficient();
+        if let Op::Add(terms) = rest.op() {
+            return self.sum(&terms.iter().map(|t| Expr::sum(axis, &t.scale(&c))).collect::<Vec<_>>());
+        }
+        if let Some(x) = square(&rest) {
+            let norm = Math::Norm(Box::new(self.term(&x)), None);
+            return signed(&c, raised(norm, &rational::int(2)));
+        }
+        if let Some((x, p)) = absolute_power(&rest) {
+            let norm = Math::Norm(Box::new(self.term(&x)), Some(p.clone()));
+            return signed(&c, if p.is_one() { norm } else { raised(norm, &p) });
+        }
+        let (vectors, scalars): (Vec<Expr>, Vec<Expr>) = rest.factors().into_iter().partition(|f| f.has_axis(axis));
+        let scalars: Vec<Math> = scalars.iter().map(|s| self.term(s)).collect();
+        let inner = self.contraction(axis, &vectors);
+        signed(&c, Math::product(scalars.into_iter().chain([inner]).collect()))
+    }
+
+    fn contraction(&mut self, axis: Axis, vectors: &[Expr]) -> Math {
+        let is_matrix = |e: &Expr| e.axes().iter().any(|a| a.space == axis.space && a != axis);
+        if let Some(at) = vectors.iter().position(is_matrix) {
+            let row = vectors[at].axes().iter().find(|a| a.space == axis.space && *a != axis).unwrap_or(axis);
+            if let Some(matrix) = self.matrix(&vectors[at], row, axis) {
+                let others: Vec<Math> = vectors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, v)| self.term(v)).collect();
+                let vector = if others.len() == 1 { others.into_iter().next() } else { Some(Math::Elementwise(others)) };
+                return Math::Product(vec![matrix].into_iter().chain(vector).collect());
+            }
+        }
+        // The cotangent or probe first, then q, then the rest.
+        let mut order: Vec<&Expr> = vectors.iter().collect();
+        order.sort_by_key(|v| match v.as_leaf().map(|l| l.role) {
+            Some(Role::Probe) => 0,
+            Some(Role::Query) => 1,
+            _ => 2,
+        });
+        let mut parts: Vec<Math> = order.into_iter().map(|v| self.term(v)).collect();
+        match parts.len() {
+            1 => Math::Over("Σ", "e".into(), Box::new(Math::Entry(Box::new(parts.remove(0)), "e".into()))),
+            2 => {
+                let second = parts.remove(1);
+                Math::Inner(Box::new(parts.remove(0)), Box::new(second))
+            }
+            _ => {
+                let first = parts.remove(0);
+                Math::Inner(Box::new(first), Box::new(Math::Elementwise(parts)))
+            }
+        }
+    }
+
+    /// A term along two component axes, as a matrix.
+    pub fn matrix(&mut self, e: &Expr, row: Axis, column: Axis) -> Option<Math> {
+        match e.op() {
+            Op::Leaf(leaf) if leaf.axes.contains(&row) && leaf.axes.contains(&column) => Some(Math::Symbol(self.symbol(leaf))),
+            Op::Add(xs) => {
+                let terms = xs.iter().map(|x| {
+                    let (c, rest) = x.split_coefficient();
+                    Some((c.is_negative(), self.matrix(&rest.scale(&c.abs()), row, column)?))
+                });
+                Some(Math::sum(terms.collect::<Option<Vec<_>>>()?))
+            }
+            Op::Sum(axis, body) if axis.space == Space::Token => {
+                let letter = self.free_letter();
+                self.letters.push((*axis, letter));
+                let body = self.matrix(body, row, column);
+                self.letters.pop();
+                Some(Math::Over("Σ", letter.into(), Box::new(body?)))
+            }
+            Op::Mul(_) => {
+                let (c, rest) = e.split_coefficient();
+                let both = AxisSet::of(&[row, column]);
+                let (mut scalars, mut rows, mut columns, mut matrices) = (vec![], vec![], vec![], vec![]);
+                for f in rest.factors() {
+                    match (f.has_axis(row), f.has_axis(column)) {
+                        (false, false) => scalars.push(f),
+                        (true, false) => rows.push(f),
+                        (false, true) => columns.push(f),
+                        (true, true) => matrices.push(f),
+                    }
+                }
+                let front = Expr::mul(scalars.into_iter().chain([Expr::constant(c.abs())]));
+                let vector = |this: &mut Self, parts: &[Expr]| this.term(&Expr::mul(parts.iter().cloned()));
+                let body = match (matrices.as_slice(), rows.is_empty(), columns.is_empty()) {
+                    ([], false, false) => {
+                        Math::Outer(Box::new(vector(self, &rows)), Box::new(vector(self, &columns)))
+                    }
+                    ([m], true, true) => self.matrix(m, row, column)?,
+                    ([m], false, true) if m.as_leaf().is_some_and(crate::derive::is_identity) => {
+                        Math::Call("diag", Box::new(vector(self, &rows)))
+                    }
+                    _ => return None,
+                };
+                debug_assert!(both.is_subset(e.axes()));
+                let product = Math::product(vec![self.term(&front), body]);
+                Some(if c.is_negative() { product.negated() } else { product })
+            }
+            Op::Select(p) => {
+                let mut branch = |x: &Expr| if x.is_zero() { Some(signed(&rational::int(0), Math::one())) } else { self.matrix(x, row, column) };
+                let (then, otherwise) = (branch(&p[2])?, branch(&p[3])?);
+                Some(Math::Cases {
+                    left: Box::new(self.term(&p[0])),
+                    right: Box::new(self.term(&p[1])),
+                    then: Box::new(then),
+                    otherwise: Box::new(otherwise),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// H_α or H_γ, with its order.
+pub fn entropy_symbol(kind: &Entropy) -> Math {
+    let (name, order) = match kind {
+        Entropy::Shannon => ("H", "1".to_string()),
+        Entropy::Tsallis(a) => ("H", a.to_string()),
+        Entropy::Norm(g) => ("N", g.to_string()),
+    };
+    Math::product(vec![Math::indexed(name, &order), Math::Call("", Box::new(Math::symbol("p")))])
+}
+
+/// c·m with c's sign in front.
+fn signed(c: &Rational, m: Math) -> Math {
+    let number = Math::Number(c.abs());
+    let product = if c.abs().is_one() { m } else { coefficient(c.abs(), m) };
+    let _ = number;
+    if c.is_negative() { product.negated() } else { product }
+}
+
+fn coefficient(c: Rational, m: Math) -> Math {
+    if m.is_one() { Math::Number(c) } else { Math::product(vec![Math::Number(c), m]) }
+}
+
+fn raised(base: Math, r: &Rational) -> Math {
+    Math::Power(Box::new(base), Box::new(signed(r, Math::one())))
+}
+
+/// (1/x)·(a·b) with nothing else is the fraction (a·b)/x.
+fn single_inner_over(m: Math) -> Math {
+    match m {
+        Math::Product(mut parts) if parts.len() == 2 => match (&parts[0], &parts[1]) {
+            (Math::Fraction(one, below), Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. }) if one.is_one() => {
+                let below = below.clone();
+                Math::Fraction(Box::new(parts.remove(1)), below)
+            }
+            _ => Math::Product(parts),
+        },
+        m => m,
+    }
+}
+
+/// Whether a formula carries an index, so that it belongs under its Σ and not into the coefficient.
+fn has_index(m: &Math) -> bool {
+    match m {
+        Math::Symbol(s) => !s.indices.is_empty(),
+        Math::Number(_) => false,
+        Math::Power(x, _) | Math::Abs(x) | Math::Root(x) | Math::Norm(x, _) | Math::Exp(x) | Math::Call(_, x) => has_index(x),
+        Math::Product(xs) => xs.iter().any(has_index),
+        _ => true,
+    }
+}
+
+/// Whether −e starts with a positive term and e does not.
+fn leads_positive_when_negated(e: &Expr) -> bool {
+    e.terms().iter().any(|t| t.split_coefficient().0.is_negative())
+}
+
+/// x when the term is x².
+fn square(e: &Expr) -> Option<Expr> {
+    match e.op() {
+        Op::Pow(x, r) if *r == rational::int(2) => Some(x.clone()),
+        Op::Mul(factors) => {
+            let roots: Option<Vec<Expr>> = factors.iter().map(square).collect();
+            roots.map(Expr::mul)
+        }
+        _ => None,
+    }
+}
+
+/// (x, p) when the term is |x|^p.
+fn absolute_power(e: &Expr) -> Option<(Expr, Rational)> {
+    match e.op() {
+        Op::Call(Func::Abs, x) => Some((x.clone(), Rational::one())),
+        Op::Pow(base, r) => match base.op() {
+            Op::Call(Func::Abs, x) => Some((x.clone(), r.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// (p, x) when Σ_axis body is the mean Σ_i p_i x_i of a vector.
+fn mean(axis: Axis, body: &Expr) -> Option<(Leaf, Leaf)> {
+    let Op::Mul(factors) = body.op() else { return None };
+    let [a, b] = factors.as_slice() else { return None };
+    let (a, b) = (a.as_leaf()?, b.as_leaf()?);
+    let (weights, vector) = if a.role == Role::Weights { (a, b) } else { (b, a) };
+    let is_mean = axis.space == Space::Token
+        && weights.role == Role::Weights
+        && matches!(vector.role, Role::Key | Role::Value)
+        && vector.axes.contains(&axis);
+    is_mean.then(|| (weights.clone(), vector.clone()))
+}
+
+/// `e` with its token and component axes named as in `known`, when both have the same kinds of axes.
+fn canonical_axes(e: &Expr, known: &Expr) -> Option<Expr> {
+    let (from, to): (Vec<Axis>, Vec<Axis>) = (e.axes().iter().collect(), known.axes().iter().collect());
+    let same = from.len() == to.len() && from.iter().zip(&to).all(|(a, b)| a.space == b.space);
+    same.then(|| {
+        from.iter().zip(&to).filter(|(a, b)| a != b).fold(e.clone(), |e, (&a, &b)| traverse::rename(&e, a, b))
+    })
+}
+
+trait Ratio {
+    fn ratio(&self, other: &Expr) -> Option<(Rational, bool)>;
+}
+
+impl Ratio for &Expr {
+    /// (c, true) when self = c·other.
+    fn ratio(&self, other: &Expr) -> Option<(Rational, bool)> {
+        let ((a, x), (b, y)) = (self.split_coefficient(), other.split_coefficient());
+        (x == y && !num_traits::Zero::is_zero(&b)).then(|| (a / b, true))
+    }
+}

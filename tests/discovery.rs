@@ -1,0 +1,234 @@
+//! Known identities are found by the general rules, and each is lost when a rule it needs is taken away: nothing is
+//! recognized by its shape.
+
+use energyc::check::{Recipe, check as check_recipe, inputs};
+use energyc::derive::{Derivation, backward, derive, hessian, reveal};
+use energyc::ir::eval::{Env, Sizes, evaluate};
+use energyc::ir::sample::{Random, sample};
+use energyc::ir::{Axis, Expr, Func, Leaf, Op, Role, Space, traverse};
+use energyc::prelude;
+use energyc::simplify::cost::operations;
+use energyc::simplify::{Objective, Options, ReferenceSizes, RuleSet, simplify};
+use energyc::syntax::parse;
+
+const N1: Axis = Axis::new(Space::Token, 1);
+const E1: Axis = Axis::new(Space::Head, 1);
+
+fn recipe(text: &str) -> Recipe {
+    let (file, diagnostics) = parse(text);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let (recipe, diagnostics) = check_recipe(&file, prelude::load());
+    recipe.unwrap_or_else(|| panic!("{diagnostics:?}"))
+}
+fn named_recipe(local: &str, global: &str) -> Recipe {
+    recipe(&format!("recipe r {{ local {local}; global {global}; optimizer gd; values free; }}"))
+}
+fn options(rules: RuleSet) -> Options {
+    Options { rules, ..Options::default() }
+}
+fn leaf_at(leaf: Leaf, axes: &[Axis]) -> Expr {
+    Expr::leaf(Leaf { axes: axes.to_vec(), ..leaf })
+}
+fn contains(e: &Expr, part: &Expr) -> bool {
+    traverse::subterms(e).contains(part)
+}
+fn calls(e: &Expr, func: Func) -> bool {
+    traverse::subterms(e).iter().any(|x| matches!(x.op(), Op::Call(f, _) if *f == func))
+}
+fn parameter(recipe: &Recipe, name: &str) -> Leaf {
+    recipe.param(name).unwrap_or_else(|| panic!("a parameter {name}")).leaf.clone()
+}
+
+/// `found` holds with all rules, and with none of `needed` taken away.
+fn check(needed: &[&str], found: impl Fn(&Options) -> bool) {
+    assert!(found(&options(RuleSet::default())), "not found with all rules");
+    for name in needed {
+        let fewer = RuleSet::default().without(name);
+        assert_eq!(fewer.rules.len() + 1, RuleSet::default().rules.len(), "no rule `{name}`");
+        assert!(!found(&options(fewer)), "still found without `{name}`");
+    }
+}
+/// `found` holds although any one of these is taken away.
+fn check_spare(spare: &[&str], found: impl Fn(&Options) -> bool) {
+    for name in spare {
+        assert!(found(&options(RuleSet::default().without(name))), "lost without `{name}`");
+    }
+}
+
+/// Values for the inputs of the terms, and for the weights a derivation has named.
+fn environment(terms: &[Expr], derivation: &Derivation, seed: u64) -> Env {
+    let sizes = Sizes { queries: 2, tokens: 4, head: 3, model: 3, heads: 2 };
+    let revealed: Vec<Expr> = terms.iter().map(|e| reveal(e, &derivation.names)).collect();
+    let mut env = sample(&revealed, sizes, &[], &mut Random::new(seed));
+    for named in &derivation.names {
+        let value = evaluate(&reveal(&named.value(), &derivation.names), &env).expect("a value");
+        env.values.insert(named.leaf.name.to_string(), value);
+    }
+    env
+}
+
+// The gradient of log-sum-exp.
+
+/// softmax attention with F = −T·log Σ exp(q·k/T) spelled out.
+fn spelled_out() -> Recipe {
+    let mut recipe = named_recipe("dot", "lse(T = learn(1))");
+    let t = Expr::leaf(parameter(&recipe, "T"));
+    let score = Expr::dot(&Expr::leaf(inputs::q()), &Expr::leaf(inputs::k()));
+    let total = Expr::sum(Axis::N, &score.over(&t).exp());
+    recipe.energy = t.times(&total.log()).neg();
+    recipe
+}
+
+#[test]
+fn the_gradient_of_a_free_energy_is_a_weighted_mean() {
+    let recipe = spelled_out();
+    assert!(calls(&recipe.energy, Func::Log) && calls(&recipe.energy, Func::Exp));
+    check(&["log-sum-exp", "sum-hoist"], |options| {
+        let derivation = derive(&recipe, options);
+        let [named] = derivation.names.as_slice() else { return false };
+        let p = leaf_at(named.leaf.clone(), &[Axis::T, Axis::N]);
+        let expected = Expr::sum(Axis::N, &p.times(&Expr::leaf(inputs::k()))).neg();
+        let gradient = &derivation.gradient.term;
+        *gradient == expected && !traverse::mentions(gradient, &parameter(&recipe, "T"))
+    });
+}
+
+// |x| squared.
+
+#[test]
+fn an_absolute_value_that_enters_squared_leaves_no_kink() {
+    for global in ["square_sum", "gated_square_sum"] {
+        let recipe = named_recipe("abs_dot", global);
+        assert!(calls(&recipe.energy, Func::Abs));
+        let smooth = |e: &Expr| !calls(e, Func::Abs) && !calls(e, Func::Sign);
+        check(&["abs-even-power"], |options| smooth(&derive(&recipe, options).energy.term));
+        // Differentiated as it stands it has a kink; the derivative of the simplified energy has none.
+        let raw = energyc::calculus::gradient(&recipe.energy, &inputs::q());
+        assert!(!smooth(&raw), "{raw}");
+        assert!(smooth(&derive(&recipe, &Options::default()).gradient.term));
+    }
+}
+
+// D = rowsum(dO ∘ O).
+
+/// ∂s of softmax attention, with the forward output o = Σ p v at hand, and what D looks like in it.
+fn softmax_score_cotangent(options: &Options) -> (Expr, Expr, Expr) {
+    let derivation = derive(&named_recipe("dot", "lse"), &Options::default());
+    let pass = backward(&derivation, options);
+    let [named] = derivation.names.as_slice() else { panic!("one kind of weights") };
+    let p = |n| leaf_at(named.leaf.clone(), &[Axis::T, n]);
+    let v = |n, e| leaf_at(inputs::v(), &[n, e]);
+    let g = |e| leaf_at(pass.cotangent.clone(), &[Axis::T, e]);
+    let output = Expr::sum(N1, &p(N1).times(&v(N1, E1)));
+    let with_output = Expr::sum(E1, &g(E1).times(&output));
+    let with_scores = Expr::sum(N1, &p(N1).times(&Expr::sum(E1, &g(E1).times(&v(N1, E1)))));
+    let [definition] = pass.definitions.as_slice() else { panic!("one definition") };
+    (definition.value.term.clone(), with_output, with_scores)
+}
+
+#[test]
+fn the_backward_pass_of_softmax_reuses_its_output() {
+    let found = |options: &Options| {
+        let (scores, with_output, with_scores) = softmax_score_cotangent(options);
+        contains(&scores, &with_output) && !contains(&scores, &with_scores)
+    };
+    check(&["sum-swap", "sum-absorb", "sum-hoist"], found);
+    // Without the rule the sum over tokens is there a second time.
+    let fewer = options(RuleSet::default().without("sum-swap"));
+    let (scores, _, with_scores) = softmax_score_cotangent(&fewer);
+    assert!(contains(&scores, &with_scores), "{scores}");
+}
+
+// The state of linear attention.
+
+fn at(tokens: f64) -> ReferenceSizes {
+    ReferenceSizes { tokens, head: 64.0, ..ReferenceSizes::default() }
+}
+
+#[test]
+fn linear_attention_keeps_a_matrix_state_where_that_is_cheaper() {
+    let direction = derive(&named_recipe("abs_dot", "square_sum"), &Options::default()).direction.term;
+    let cheapest = |tokens: f64, rules: RuleSet| {
+        simplify(&direction, &Options { objective: Objective::Cheapest(at(tokens)), ..options(rules) }).term
+    };
+    let (k, v) = (leaf_at(inputs::k(), &[N1, E1]), leaf_at(inputs::v(), &[N1, Axis::E]));
+    let state = Expr::sum(N1, &k.times(&v));
+    check(&["sum-swap"], |options| contains(&cheapest(4096.0, options.rules.clone()), &state));
+    let (long, short) = (cheapest(4096.0, RuleSet::default()), cheapest(16.0, RuleSet::default()));
+    assert!(!contains(&short, &state), "{short}");
+    let flops = |e: &Expr, tokens: f64| operations(std::slice::from_ref(e)).evaluate(at(tokens));
+    assert!(flops(&long, 4096.0) < flops(&short, 4096.0));
+    assert!(flops(&short, 16.0) < flops(&long, 16.0));
+}
+
+// Covariance in the Hessian.
+
+#[test]
+fn the_hessian_by_distance_is_the_identity_minus_a_covariance() {
+    let recipe = named_recipe("euclidean", "lse(T = learn(1))");
+    let derivation = derive(&recipe, &Options::default());
+    let t = Expr::leaf(parameter(&recipe, "T"));
+    let [named] = derivation.names.as_slice() else { panic!("one kind of weights") };
+    let p = |n| leaf_at(named.leaf.clone(), &[Axis::T, n]);
+    let k = |n, e| leaf_at(inputs::k(), &[n, e]);
+    check(&["distribute"], |options| {
+        let found = hessian(&derivation, options);
+        let u = |e| leaf_at(found.probe.clone(), &[Axis::T, e]);
+        let mean = |e| Expr::sum(N1, &p(N1).times(&k(N1, e)));
+        let second = Expr::sum(N1, &Expr::mul([p(N1), k(N1, Axis::E), Expr::sum(E1, &k(N1, E1).times(&u(E1)))]));
+        let first = mean(Axis::E).times(&Expr::sum(E1, &u(E1).times(&mean(E1))));
+        let covariance = u(Axis::E).minus(&second.minus(&first).over(&t));
+        let centred = Expr::sum(E1, &k(N1, E1).times(&u(E1))).minus(&Expr::sum(E1, &u(E1).times(&mean(E1))));
+        let half_centred = Expr::sum(N1, &Expr::mul([p(N1), k(N1, Axis::E), centred]));
+        let half_centred = u(Axis::E).minus(&half_centred.over(&t));
+        let term = &found.product.term;
+        (*term == covariance || *term == half_centred) && !traverse::mentions(term, &inputs::q())
+    });
+    // And it is the Hessian.
+    let product = hessian(&derivation, &Options::default());
+    let gradient = reveal(&derivation.gradient.term, &derivation.names);
+    let env = environment(&[product.product.term.clone(), gradient.clone()], &derivation, 5);
+    let got = evaluate(&product.product.term, &env).expect("a value");
+    let step = 1e-5;
+    let moved = |h: f64| {
+        let mut env = env.clone();
+        let u = env.values["u"].data.clone();
+        env.values.get_mut("q").expect("q").data.iter_mut().zip(u).for_each(|(q, u)| *q += h * u);
+        evaluate(&gradient, &env).expect("a value").data
+    };
+    for (got, (up, down)) in got.data.iter().zip(moved(step).into_iter().zip(moved(-step))) {
+        let expected = (up - down) / (2.0 * step);
+        assert!((got - expected).abs() < 1e-7, "got {got}, expected {expected}");
+    }
+}
+
+// Constraints.
+
+#[test]
+fn on_a_sphere_distance_attention_is_softmax_attention() {
+    let sphere = recipe(
+        "recipe r { local euclidean; global lse(T = learn(1)); optimizer gd; values free; \
+         constrain norm(q) = rho, norm(k) = rho; }",
+    );
+    let plain = derive(&named_recipe("dot", "lse(T = learn(1))"), &Options::default());
+    // Parameters by their names only: rho is declared beside T here.
+    let renamed = |e: &Expr| {
+        traverse::substitute_leaves(e, &mut |leaf| {
+            (leaf.role == Role::Param).then(|| Expr::leaf(Leaf { ordinal: 0, ..leaf.clone() }))
+        })
+    };
+    let same = |a: &Expr, b: &Expr| renamed(a) == renamed(b);
+    let found = |options: &Options| {
+        let derived = derive(&sphere, options);
+        let value = |d: &Derivation| reveal(&d.direction.term, &d.names);
+        same(&derived.direction.term, &plain.direction.term) && same(&value(&derived), &value(&plain))
+    };
+    check(&["square-of-sum"], found);
+    // The constant leaves the scores on one side of differentiation or on the other.
+    check_spare(&["weights-shift", "smoothmax-shift"], found);
+    let mut neither = RuleSet::default();
+    for name in ["weights-shift", "smoothmax-shift"] {
+        neither = neither.without(name);
+    }
+    assert!(!found(&options(neither)));
+}
