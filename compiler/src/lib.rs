@@ -2,12 +2,16 @@
 
 pub mod calculus;
 pub mod check;
+pub mod cli;
 pub mod derive;
 pub mod diagnostic;
+pub mod equiv;
 pub mod emit;
 pub mod ir;
 pub mod notation;
+pub mod pipeline;
 pub mod prelude;
 pub mod simplify;
 pub mod span;
 pub mod syntax;
+pub mod verify;

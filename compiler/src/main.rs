@@ -1,3 +1,8 @@
-//! The `energyc` command.
+//! The `energyc` command: arguments in, exit code out.
 
-fn main() {}
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    energyc::cli::run(energyc::cli::Args::parse())
+}

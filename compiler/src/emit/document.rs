@@ -6,6 +6,7 @@ use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named, WriteBac
 use crate::calculus::Meaning;
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, rational, traverse};
 use crate::notation::math::{Math, Symbol};
+use crate::notation::write::{entropy_formula, entropy_symbol};
 use crate::notation::{Writer, text};
 
 /// A stage of the derivation that can be printed by itself.
@@ -73,23 +74,39 @@ pub struct Extras<'a> {
 /// The document of a derivation: the stages asked for, or the usual ones.
 pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Document {
     let mut sections = Vec::new();
+    let mut defined = Defined::default();
     for &stage in stages {
         let (title, lines) = match stage {
             Stage::Energy => ("Energy", energy_lines(derivation)),
-            Stage::Gradient => ("Gradient", gradient_lines(derivation)),
-            Stage::Update => ("Update", update_lines(derivation)),
+            Stage::Gradient => ("Gradient", gradient_lines(derivation, &mut defined)),
+            Stage::Update => ("Update", update_lines(derivation, &mut defined)),
             Stage::Hessian => match extras.hessian {
-                Some(hessian) => ("Hessian", hessian_lines(derivation, hessian)),
+                Some(hessian) => ("Hessian", hessian_lines(derivation, hessian, &mut defined)),
                 None => continue,
             },
             Stage::Backward => match extras.backward {
-                Some(backward) => ("Backward", backward_lines(derivation, backward)),
+                Some(backward) => ("Backward", backward_lines(derivation, backward, &mut defined)),
                 None => continue,
             },
         };
         sections.push(Section { stage, title, lines });
     }
     Document { title: derivation.recipe.name.clone(), sections }
+}
+
+/// The symbols a document has explained so far.
+#[derive(Default)]
+struct Defined(Vec<String>);
+
+impl Defined {
+    /// Whether this is the first time.
+    fn first(&mut self, name: &str) -> bool {
+        let is_new = !self.0.iter().any(|n| n == name);
+        if is_new {
+            self.0.push(name.to_string());
+        }
+        is_new
+    }
 }
 
 /// A writer for a derivation's terms: it knows the local energy by name when that is long.
@@ -114,7 +131,7 @@ fn energy_lines(derivation: &Derivation) -> Vec<Line> {
     if right[0] != whole {
         right.push(whole);
     }
-    lines.push(Line::Equation { left: head("F"), right, with: vec![] });
+    lines.push(Line::Equation { left: head("F"), right, with: entropies(&derivation.energy.term) });
     lines.push(Line::Equation {
         left: Math::symbol("F"),
         right: vec![Math::product(vec![
@@ -134,6 +151,18 @@ fn energy_lines(derivation: &Derivation) -> Vec<Line> {
     }
     lines.extend(parameter_lines(recipe));
     lines
+}
+
+/// S(p) for the smooth maxima that are not logarithms of sums.
+fn entropies(energy: &Expr) -> Vec<(Math, Math)> {
+    let mut kinds: Vec<Entropy> = Vec::new();
+    for x in traverse::subterms(energy) {
+        match x.op() {
+            Op::SmoothMax(kind, ..) if *kind != Entropy::Shannon && !kinds.contains(kind) => kinds.push(kind.clone()),
+            _ => {}
+        }
+    }
+    kinds.iter().map(|kind| (entropy_symbol(kind), entropy_formula(kind))).collect()
 }
 
 fn head(name: &str) -> Math {
@@ -175,11 +204,11 @@ fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
 }
 
 /// ∇_q F_h and what its symbols mean.
-fn gradient_lines(derivation: &Derivation) -> Vec<Line> {
+fn gradient_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let mut writer = writer(derivation);
     let gradient = writer.write(&derivation.gradient.term);
     let mut lines = vec![Line::equation(nabla_head(), gradient)];
-    lines.extend(definition_lines(derivation, &writer, &derivation.gradient.term));
+    lines.extend(definition_lines(derivation, &writer, &[&derivation.gradient.term], defined));
     lines
 }
 
@@ -187,17 +216,21 @@ fn nabla_head() -> Math {
     Math::Product(vec![Math::indexed("∇", "q"), head("F")])
 }
 
-/// p_i, c_i, x̄ as far as the written terms use them.
-fn definition_lines(derivation: &Derivation, used: &Writer, term: &Expr) -> Vec<Line> {
+/// p_i, c_i, x̄ as far as the written terms use them and nothing above has explained them.
+fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], defined: &mut Defined) -> Vec<Line> {
     let mut lines = Vec::new();
     for (weights, vector) in &used.used_means {
         let letter = "i";
         let body = Math::Product(vec![Math::indexed(&weights.name, letter), Math::indexed(&vector.name, letter)]);
-        let left = Math::Symbol(Symbol { bar: true, ..Symbol::new(&vector.name) });
-        lines.push(Line::equation(left, Math::Over("Σ", letter.into(), Box::new(body))));
+        let left = Symbol { bar: true, ..Symbol::new(&vector.name) };
+        if defined.first(&format!("mean {}", vector.name)) {
+            lines.push(Line::equation(Math::Symbol(left), Math::Over("Σ", letter.into(), Box::new(body))));
+        }
     }
-    for named in derivation.names.iter().filter(|n| traverse::mentions(term, &n.leaf)) {
-        lines.push(definition_line(derivation, named));
+    for named in derivation.names.iter().filter(|n| terms.iter().any(|e| traverse::mentions(e, &n.leaf))) {
+        if defined.first(&named.leaf.name) {
+            lines.push(definition_line(derivation, named));
+        }
     }
     lines
 }
@@ -212,12 +245,7 @@ fn definition_line(derivation: &Derivation, named: &Named) -> Line {
 
 /// The weights in closed form.
 fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivation) -> Line {
-    let at = |n: u8| {
-        let mut writer = writer(derivation);
-        let moved = traverse::rename(scores, Axis::N, Axis::new(Axis::N.space, n));
-        writer.write(&moved)
-    };
-    let score = at(0);
+    let score = writer(derivation).write(scores);
     match kind {
         Entropy::Shannon => {
             let exponential = |m: Math| Math::Exp(Box::new(m));
@@ -231,7 +259,7 @@ fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivati
         }
         Entropy::Tsallis(alpha) => {
             let less = alpha - rational::int(1);
-            let scaled = times_number(&less, score);
+            let scaled = writer(derivation).write(&scores.scale(&less));
             let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, Math::symbol("τ"))])));
             Line::Equation { left, right: vec![to_power(threshold, &less.recip())], with: vec![sum_to_one()] }
         }
@@ -254,10 +282,6 @@ fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivati
 
 fn sum_to_one() -> (Math, Math) {
     (Math::Over("Σ", "j".into(), Box::new(Math::indexed("p", "j"))), Math::one())
-}
-
-fn times_number(c: &crate::ir::Rational, m: Math) -> Math {
-    if *c == rational::int(1) { m } else { Math::Product(vec![Math::Number(c.clone()), m]) }
 }
 
 fn to_power(m: Math, r: &crate::ir::Rational) -> Math {
@@ -297,33 +321,34 @@ fn with_letter(m: &Math, from: &str, to: &str) -> Math {
 }
 
 /// The optimizer's step before and after parameterization, and what the free matrices absorb.
-fn update_lines(derivation: &Derivation) -> Vec<Line> {
-    let recipe = &derivation.recipe;
-    let mut lines = program_lines(derivation);
+fn update_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let sum_heads = |body: Math| Math::Over("Σ", "h".into(), Box::new(body));
     let transposed = || Math::Transposed(Box::new(Math::symbol("W1")));
-    let per_head = || Math::fraction(Math::one(), Math::symbol("H"));
-    lines.push(Line::equation(
-        Math::symbol("∇F"),
-        Math::product(vec![per_head(), sum_heads(Math::Product(vec![transposed(), nabla_head()]))]),
-    ));
-    let mut writer = writer(derivation);
-    let direction = writer.write(&derivation.direction.term);
-    lines.push(Line::Equation { left: head("o"), right: vec![direction], with: vec![] });
-    lines.extend(definition_lines(derivation, &writer, &derivation.direction.term));
+    let per_head = Math::fraction(Math::one(), Math::symbol("H"));
+    let gradient = Math::product(vec![per_head, sum_heads(Math::Product(vec![transposed(), nabla_head()]))]);
     let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
-    let (coefficient, matrix) = match derivation.update.write_back {
-        WriteBack::Transposed => (step_over_heads(step.clone()), transposed()),
-        WriteBack::Free => (Math::one(), Math::symbol("W_O")),
+    let z_plus = |coefficient: Math, matrix: Math, direction: Math| {
+        let added = Math::product(vec![coefficient, sum_heads(Math::Product(vec![matrix, direction]))]);
+        match step {
+            Some(_) => Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (false, added)])),
+            None => Line::equation(Math::symbol("∇F"), added.negated()),
+        }
     };
-    let added = Math::product(vec![coefficient, sum_heads(Math::Product(vec![matrix, head("o")]))]);
-    if step.is_some() {
-        lines.push(Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (false, added)])));
-    } else {
-        lines.push(Line::equation(Math::symbol("∇F"), added.negated()));
+    let mut lines = program_lines(derivation);
+    lines.push(Line::equation(Math::symbol("∇F"), gradient));
+    let mut writer = writer(derivation);
+    let descent = writer.write(&derivation.gradient.term.neg());
+    lines.push(Line::note("As derived:"));
+    lines.push(z_plus(step_over_heads(step.clone()), transposed(), descent));
+    if derivation.update.write_back == WriteBack::Free {
+        lines.push(Line::note("Parameterized, with free values:"));
+        lines.push(z_plus(Math::one(), Math::symbol("W_O"), head("o")));
+        lines.push(Line::equation(head("o"), writer.write(&derivation.direction.term)));
+        defined.first("o");
     }
+    let terms = [&derivation.gradient.term, &derivation.direction.term];
+    lines.extend(definition_lines(derivation, &writer, &terms, defined));
     lines.extend(absorbed(derivation, step));
-    let _ = recipe;
     lines
 }
 
@@ -371,7 +396,7 @@ fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
                 "W_O takes the place of ({factor}) W₁ᵀ. o_h has the sign of the descent direction −∇_q F_h."
             ))];
             lines.push(Line::note(if derive::vector_part(&descent) {
-                format!("v_i = W_V h_i takes the place of k_i in the vector part; W_O W_V = ({factor}) W₁ᵀ W₂ gives the descent step back.")
+                format!("v_i = W_V h_i takes the place of k_i in the vector part. W_O = ({factor}) W₁ᵀ and W_V = W₂ give the descent step back.")
             } else {
                 "No attended token stands in the vector part, so v does not occur.".to_string()
             }));
@@ -381,7 +406,7 @@ fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
 }
 
 /// C·u, C where it can be written as a matrix, and where it does not exist.
-fn hessian_lines(derivation: &Derivation, hessian: &Hessian) -> Vec<Line> {
+fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defined) -> Vec<Line> {
     let mut writer = writer(derivation);
     let mut lines = Vec::new();
     let c = Math::Product(vec![Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))), head("F")]);
@@ -390,7 +415,7 @@ fn hessian_lines(derivation: &Derivation, hessian: &Hessian) -> Vec<Line> {
     }
     let product = writer.write(&hessian.product.term);
     lines.push(Line::equation(Math::Product(vec![c, Math::symbol("u")]), product));
-    lines.extend(definition_lines(derivation, &writer, &hessian.product.term));
+    lines.extend(definition_lines(derivation, &writer, &[&hessian.product.term], defined));
     if !hessian.kinks.is_empty() {
         lines.push(Line::note("This holds almost everywhere. Kinks:"));
         for kink in &hessian.kinks {
@@ -402,7 +427,7 @@ fn hessian_lines(derivation: &Derivation, hessian: &Hessian) -> Vec<Line> {
 }
 
 /// Cotangents in the order they are computed.
-fn backward_lines(derivation: &Derivation, backward: &Backward) -> Vec<Line> {
+fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut Defined) -> Vec<Line> {
     let mut known: Vec<(Expr, Leaf)> = known_energy(derivation).into_iter().collect();
     known.push((derivation.direction.term.clone(), backward.output.clone()));
     let mut writer = Writer::new(known);
@@ -419,6 +444,12 @@ fn backward_lines(derivation: &Derivation, backward: &Backward) -> Vec<Line> {
         }
         let right = writer.write(&definition.value.term);
         lines.push(Line::equation(Math::Symbol(left), right));
+    }
+    let terms: Vec<&Expr> = backward.definitions.iter().chain(&backward.gradients).map(|d| &d.value.term).collect();
+    lines.extend(definition_lines(derivation, &writer, &terms, defined));
+    if defined.first("o") {
+        let direction = self::writer(derivation).write(&derivation.direction.term);
+        lines.push(Line::equation(Math::symbol("o"), direction));
     }
     lines
 }

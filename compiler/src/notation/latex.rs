@@ -34,6 +34,7 @@ pub fn print(m: &Math) -> String {
             let symbol = match *symbol {
                 "Σ" => r"\sum",
                 "max" => r"\max",
+                "min" => r"\min",
                 other => other,
             };
             let body = match &**body {

@@ -40,6 +40,9 @@ fn go(m: &Math) -> (String, Bind) {
         Math::Sum(terms) => (print_terms(terms), Bind::Sum),
         Math::Product(factors) => (print_factors(factors), Bind::Product),
         Math::Fraction(a, b) => {
+            if let (Math::Over(..), Math::Over(..)) = (&**a, &**b) {
+                return (format!("({})/({})", print(a), print(b)), Bind::Product);
+            }
             let below = match &**b {
                 Math::Product(_) | Math::Inner(..) => format!("({})", print(b)),
                 b => at(b, Bind::Power),
@@ -141,7 +144,8 @@ fn print_factors(factors: &[Math]) -> String {
     let mut out = String::new();
     for (j, part) in parts.iter().enumerate() {
         // A number sits close to what it multiplies.
-        let tight = j > 0 && matches!(factors[j - 1], Math::Number(_)) && !part.starts_with(|c: char| c.is_ascii_digit());
+        let follows = |c: char| c.is_ascii_digit() || c == 'Σ' || c == '(';
+        let tight = j > 0 && matches!(factors[j - 1], Math::Number(_)) && !part.starts_with(follows);
         if j > 0 && !tight {
             out.push(' ');
         }

@@ -89,11 +89,15 @@ impl Writer {
 
     /// The symbol of a known term, at whatever axes it occurs.
     fn lookup(&self, e: &Expr) -> Option<Math> {
+        self.multiple_of_known(e).map(|(c, symbol)| signed(&c, symbol))
+    }
+
+    /// (c, symbol) when the term is c times a known one.
+    fn multiple_of_known(&self, e: &Expr) -> Option<(Rational, Math)> {
         self.known.iter().find_map(|(known, leaf)| {
-            let at = canonical_axes(e, known)?;
-            let (c, quotient) = (&at).ratio(known)?;
+            let ((a, x), (b, y)) = (canonical_axes(e, known)?.split_coefficient(), known.split_coefficient());
             let leaf = Leaf { axes: e.axes().iter().collect(), ..leaf.clone() };
-            (quotient).then(|| signed(&c, Math::Symbol(self.symbol(&leaf))))
+            (x == y).then(|| (a / b, Math::Symbol(self.symbol(&leaf))))
         })
     }
 
@@ -115,6 +119,10 @@ impl Writer {
     /// Terms, a positive one first where there is one.
     fn sum(&mut self, xs: &[Expr]) -> Math {
         let mut terms: Vec<(bool, Math)> = xs.iter().map(|x| self.signed_term(x)).collect();
+        // The normal form has its constant last; 1 + x reads better.
+        if let Some(last) = terms.pop_if(|(minus, m)| !*minus && matches!(m, Math::Number(_))) {
+            terms.insert(0, last);
+        }
         if terms[0].0
             && let Some(first) = terms.iter().position(|(minus, _)| !minus)
         {
@@ -126,13 +134,14 @@ impl Writer {
 
     fn signed_term(&mut self, e: &Expr) -> (bool, Math) {
         let (c, rest) = e.split_coefficient();
-        if c.is_negative() && !matches!(rest.op(), Op::Add(_)) {
-            (true, self.term(&rest.scale(&-c)))
-        } else {
-            match self.term(e) {
-                Math::Sum(mut terms) if terms.len() == 1 => terms.remove(0),
-                m => (false, m),
+        let negative = c.is_negative() && !matches!(rest.op(), Op::Add(_));
+        let m = if negative { self.term(&rest.scale(&-c)) } else { self.term(e) };
+        match m {
+            Math::Sum(mut terms) if terms.len() == 1 => {
+                let (minus, m) = terms.remove(0);
+                (minus != negative, m)
             }
+            m => (negative, m),
         }
     }
 
@@ -159,51 +168,65 @@ impl Writer {
         raised(inner, r)
     }
 
-    /// Scalars as a fraction, then Σ, then vectors.
+    /// A coefficient as a fraction, then scalars, vectors, and Σ last.
     fn product(&mut self, e: &Expr) -> Math {
         let (c, rest) = e.split_coefficient();
-        let mut factors = rest.factors();
-        let mut minus = c.is_negative();
-        // −(a − b) reads better as (b − a).
-        if minus && let Some(at) = factors.iter().rposition(|f| matches!(f.op(), Op::Add(_)) && leads_positive_when_negated(f)) {
-            factors[at] = factors[at].neg();
-            minus = false;
+        if let Some(minimum) = self.minimum(&c, &rest) {
+            return minimum;
         }
-        let c = c.abs();
-        let (mut above, mut below, mut sums, mut vectors) = (vec![], vec![], vec![], vec![]);
+        let mut minus = c.is_negative();
+        let mut c = c.abs();
+        let mut factors = rest.factors();
+        if !c.is_integer()
+            && let Some(at) = only_sum(&factors)
+            && factors[at].scale(&c).terms().iter().any(|t| t.split_coefficient().0.abs().is_one())
+        {
+            // ½(2a − b) reads better as (a − b/2).
+            factors[at] = factors[at].scale(&c);
+            c = Rational::one();
+        }
+        // −(a − b) reads better as (b − a), and −sign(a − b) as sign(b − a).
+        let flipped = if minus { factors.iter().rposition(|f| self.reads_better_negated(f)) } else { None };
+        minus &= flipped.is_none();
+        let (mut above, mut below, mut sums, mut vectors, mut roots) = (vec![], vec![], vec![], vec![], vec![]);
         if !c.numer().is_one() {
             above.push(Math::Number(Rational::from_integer(c.numer().clone())));
         }
         if !c.denom().is_one() {
             below.push(Math::Number(Rational::from_integer(c.denom().clone())));
         }
-        for factor in &factors {
+        for (j, factor) in factors.iter().enumerate() {
             let is_vector = factor.axes().has_space(Space::Head) || factor.axes().has_space(Space::Model);
+            let written = |this: &mut Self| match (flipped == Some(j), flipped.and_then(|at| turned_around(factor, &factors[at]))) {
+                (true, _) => this.negated(factor),
+                (false, Some((base, r))) => raised(this.term(&base), &r),
+                (false, None) => this.term(factor),
+            };
             match factor.op() {
                 Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(base, &-r)),
-                _ if is_vector => vectors.push(self.term(factor)),
-                Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) => sums.push(self.term(factor)),
-                Op::Mul(_) => sums.push(self.term(factor)),
-                _ => above.push(self.term(factor)),
+                _ if is_vector => vectors.push(written(self)),
+                Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) | Op::Mul(_) => sums.push(written(self)),
+                Op::Pow(base, r) if *r == rational::ratio(1, 2) && factor.axes().is_empty() => roots.push(self.term(base)),
+                _ => above.push(written(self)),
             }
         }
-        let (open, closed): (Vec<Math>, Vec<Math>) =
+        if !roots.is_empty() {
+            above.push(Math::Root(Box::new(Math::product(roots))));
+        }
+        let (mut open, closed): (Vec<Math>, Vec<Math>) =
             sums.into_iter().partition(|m| matches!(m, Math::Over(..) | Math::Call("log", _)));
-        // ½, 1/T and the like stand in front; a lone scalar goes on top.
-        let in_front = !vectors.is_empty() || !open.is_empty() || !closed.is_empty();
         let mut out = Vec::new();
-        let (tokens, coefficient): (Vec<Math>, Vec<Math>) = above.into_iter().partition(|m| in_front && !below.is_empty() && has_index(m));
-        if in_front && below.iter().any(|b| !has_index(b)) && !tokens.is_empty() || below.is_empty() {
-            out.push(Math::fraction(Math::product(coefficient), Math::product(below)));
-            out.extend(tokens);
-            out.extend(closed);
-        } else if in_front || closed.is_empty() {
-            let top: Vec<Math> = coefficient.into_iter().chain(tokens).collect();
-            out.push(Math::fraction(Math::product(top), Math::product(below)));
-            out.extend(closed);
+        if open.len() == 1 && vectors.is_empty() && below.iter().any(|b| matches!(b, Math::Over(..))) {
+            // A ratio of two sums.
+            let ratio = Math::fraction(open.remove(0), Math::product(below));
+            out.extend(above.into_iter().chain(closed).chain([ratio]));
+        } else if !open.is_empty() || !vectors.is_empty() || !closed.is_empty() {
+            // The coefficient stands in front; what carries an index stays with the rest.
+            let (indexed, plain): (Vec<Math>, Vec<Math>) = above.into_iter().partition(|m| has_index(m) && !below.iter().any(has_index));
+            out.push(Math::fraction(Math::product(plain), Math::product(below)));
+            out.extend(indexed.into_iter().chain(closed));
         } else {
-            let top: Vec<Math> = coefficient.into_iter().chain(tokens).chain(closed).collect();
-            out.push(Math::fraction(Math::product(top), Math::product(below)));
+            out.push(Math::fraction(Math::product(above), Math::product(below)));
         }
         match vectors.len() {
             0 => {}
@@ -213,6 +236,49 @@ impl Writer {
         out.extend(open);
         let product = single_inner_over(Math::product(out));
         if minus { product.negated() } else { product }
+    }
+
+    /// Whether −e can be written without a leading minus by turning a difference around.
+    fn reads_better_negated(&self, e: &Expr) -> bool {
+        match e.op() {
+            Op::Add(terms) => terms.iter().any(|t| t.split_coefficient().0.is_negative()),
+            Op::Call(Func::Sign, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
+            Op::Sum(axis, body) if axis.space == Space::Token => body.factors().iter().any(|f| self.reads_better_negated(f)),
+            _ => false,
+        }
+    }
+
+    /// −e, written by turning a difference around.
+    fn negated(&mut self, e: &Expr) -> Math {
+        match e.op() {
+            Op::Call(Func::Sign, x) => Math::Call("sign", Box::new(self.term(&x.neg()))),
+            Op::Sum(axis, body) if axis.space == Space::Token => self.token_sum(*axis, &body.neg()),
+            _ => self.term(&e.neg()),
+        }
+    }
+
+    /// −T·max_p (Σ p s + H(p)) is min_p (Σ p E − T·H(p)) with E = −T s.
+    fn minimum(&mut self, c: &Rational, rest: &Expr) -> Option<Math> {
+        let factors = rest.factors();
+        let at = factors.iter().position(|f| matches!(f.op(), Op::SmoothMax(Entropy::Tsallis(_) | Entropy::Norm(_), ..)))?;
+        let Op::SmoothMax(kind, axis, scores) = factors[at].op() else { return None };
+        let temperature = Expr::mul(factors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, f)| f.clone())).scale(&-c);
+        if temperature.sign() != crate::ir::Sign::Positive || temperature.has_axis(*axis) {
+            return None;
+        }
+        let letter = self.free_letter();
+        self.letters.push((*axis, letter));
+        let energy = self.term(&scores.times(&temperature).neg());
+        self.letters.pop();
+        let weighted = match energy {
+            Math::Sum(mut terms) if terms.len() == 1 => {
+                let (minus, m) = terms.remove(0);
+                (minus, Math::Over("Σ", letter.into(), Box::new(Math::product(vec![Math::indexed("p", letter), m]))))
+            }
+            m => (false, Math::Over("Σ", letter.into(), Box::new(Math::product(vec![Math::indexed("p", letter), m])))),
+        };
+        let entropy = Math::product(vec![self.term(&temperature), entropy_symbol(kind)]);
+        Some(Math::Over("min", "p".into(), Box::new(Math::Sum(vec![weighted, (true, entropy)]))))
     }
 
     fn token_sum_or_mean(&mut self, axis: Axis, body: &Expr) -> Math {
@@ -274,6 +340,16 @@ impl Writer {
         }
         let (vectors, scalars): (Vec<Expr>, Vec<Expr>) = rest.factors().into_iter().partition(|f| f.has_axis(axis));
         let scalars: Vec<Math> = scalars.iter().map(|s| self.term(s)).collect();
+        // A vector that is a multiple of a known one lends its number to the whole.
+        let known: Vec<(Rational, Expr)> = vectors
+            .into_iter()
+            .map(|v| match self.multiple_of_known(&v) {
+                Some((number, _)) => (number.clone(), v.scale(&number.recip())),
+                None => (Rational::one(), v),
+            })
+            .collect();
+        let c = known.iter().fold(c, |c, (number, _)| c * number);
+        let vectors: Vec<Expr> = known.into_iter().map(|(_, v)| v).collect();
         let inner = self.contraction(axis, &vectors);
         signed(&c, Math::product(scalars.into_iter().chain([inner]).collect()))
     }
@@ -370,21 +446,36 @@ impl Writer {
     }
 }
 
-/// H_α or H_γ, with its order.
-pub fn entropy_symbol(kind: &Entropy) -> Math {
-    let (name, order) = match kind {
-        Entropy::Shannon => ("H", "1".to_string()),
-        Entropy::Tsallis(a) => ("H", a.to_string()),
-        Entropy::Norm(g) => ("N", g.to_string()),
-    };
-    Math::product(vec![Math::indexed(name, &order), Math::Call("", Box::new(Math::symbol("p")))])
+/// S(p), the entropy of the weights; which one, the document says.
+pub fn entropy_symbol(_kind: &Entropy) -> Math {
+    Math::Call("S", Box::new(Math::symbol("p")))
+}
+
+/// The entropy written out.
+pub fn entropy_formula(kind: &Entropy) -> Math {
+    let p = || Math::indexed("p", "i");
+    let over = |body: Math| Math::Over("Σ", "i".into(), Box::new(body));
+    match kind {
+        Entropy::Shannon => over(Math::Product(vec![p(), Math::Call("log", Box::new(p()))])).negated(),
+        Entropy::Tsallis(alpha) => {
+            let difference = Math::Sum(vec![(false, p()), (true, raised(p(), alpha))]);
+            let scale = alpha * (alpha - rational::int(1));
+            over(coefficient_of(&scale.recip(), difference))
+        }
+        Entropy::Norm(gamma) => {
+            let norm = Math::Norm(Box::new(Math::symbol("p")), Some(gamma.clone()));
+            Math::Sum(vec![(false, Math::one()), (true, norm)])
+        }
+    }
+}
+
+fn coefficient_of(c: &Rational, m: Math) -> Math {
+    if c.is_one() { m } else { Math::Product(vec![Math::Number(c.clone()), m]) }
 }
 
 /// c·m with c's sign in front.
 fn signed(c: &Rational, m: Math) -> Math {
-    let number = Math::Number(c.abs());
     let product = if c.abs().is_one() { m } else { coefficient(c.abs(), m) };
-    let _ = number;
     if c.is_negative() { product.negated() } else { product }
 }
 
@@ -421,9 +512,19 @@ fn has_index(m: &Math) -> bool {
     }
 }
 
-/// Whether −e starts with a positive term and e does not.
-fn leads_positive_when_negated(e: &Expr) -> bool {
-    e.terms().iter().any(|t| t.split_coefficient().0.is_negative())
+/// (−x, r) when the factor is an even power of x and sign(x) is being turned around beside it.
+fn turned_around(factor: &Expr, flipped: &Expr) -> Option<(Expr, Rational)> {
+    match (factor.op(), flipped.op()) {
+        (Op::Pow(base, r), Op::Call(Func::Sign, x)) if base == x && rational::is_even_integer(r) => Some((base.neg(), r.clone())),
+        _ => None,
+    }
+}
+
+/// The place of the only sum among factors.
+fn only_sum(factors: &[Expr]) -> Option<usize> {
+    let mut sums = factors.iter().enumerate().filter(|(_, f)| matches!(f.op(), Op::Add(_)));
+    let (at, _) = sums.next()?;
+    sums.next().is_none().then_some(at)
 }
 
 /// x when the term is x².
@@ -470,16 +571,4 @@ fn canonical_axes(e: &Expr, known: &Expr) -> Option<Expr> {
     same.then(|| {
         from.iter().zip(&to).filter(|(a, b)| a != b).fold(e.clone(), |e, (&a, &b)| traverse::rename(&e, a, b))
     })
-}
-
-trait Ratio {
-    fn ratio(&self, other: &Expr) -> Option<(Rational, bool)>;
-}
-
-impl Ratio for &Expr {
-    /// (c, true) when self = c·other.
-    fn ratio(&self, other: &Expr) -> Option<(Rational, bool)> {
-        let ((a, x), (b, y)) = (self.split_coefficient(), other.split_coefficient());
-        (x == y && !num_traits::Zero::is_zero(&b)).then(|| (a / b, true))
-    }
 }

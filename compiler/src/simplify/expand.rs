@@ -6,7 +6,7 @@
 
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::Step;
-use super::rules::{Condition, RuleSet, Use};
+use super::rules::{Condition, RuleSet};
 use crate::ir::{Axis, Entropy, Expr, Op, rational, traverse};
 
 /// An expansion longer than this is not worth having.
@@ -120,8 +120,7 @@ fn term(name: &str, e: Expr) -> (String, Binding) {
 fn apply(rules: &RuleSet, name: &str, bindings: Vec<(String, Binding)>) -> Option<Step> {
     let rule = rules.get(name)?;
     let bindings: Bindings = bindings.into_iter().collect();
-    let allowed = matches!(rule.usage, Use::Expand | Use::Both);
-    if !allowed || !rule.conditions.iter().all(|c: &Condition| c.holds(&bindings)) {
+    if !rule.usage.expands() || !rule.conditions.iter().all(|c: &Condition| c.holds(&bindings)) {
         return None;
     }
     let from = rule.left.instantiate(&bindings).ok()?;

@@ -96,8 +96,10 @@ pub struct Facts {
     pub normalized: Option<Axis>,
     /// The axis this class names, if it is one.
     pub axis: Option<Axis>,
-    /// Whether a member is a sum or a product.
-    pub is_chain: bool,
+    /// Whether a member is a sum.
+    pub is_sum: bool,
+    /// Whether a member is a product.
+    pub is_product: bool,
 }
 
 /// The analysis: the run's atoms, and facts by class.
@@ -116,7 +118,8 @@ pub fn node_facts<'a>(node: &Term, atoms: &[Expr], of: impl Fn(Id) -> &'a Facts)
         constant: None,
         normalized: None,
         axis: None,
-        is_chain: matches!(node, Term::Add(_) | Term::Mul(_)),
+        is_sum: matches!(node, Term::Add(_)),
+        is_product: matches!(node, Term::Mul(_)),
     };
     let constant = |id: &Id| of(*id).constant.clone();
     let reduced = |id: &Id, set: AxisSet| match of(*id).axis {
@@ -188,7 +191,8 @@ impl Analysis<Term> for Knowledge {
             constant: a.constant.clone().or_else(|| b.constant.clone()),
             normalized: a.normalized.or(b.normalized),
             axis: a.axis.or(b.axis),
-            is_chain: a.is_chain || b.is_chain,
+            is_sum: a.is_sum || b.is_sum,
+            is_product: a.is_product || b.is_product,
         };
         let changes = DidMerge(merged != *a, merged != b);
         *a = merged;
@@ -206,7 +210,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// The expression of a region: sums, products and integer powers are opened, other operations one level deep.
+    /// The expression of a region: sums, products and integer powers are opened; other operations one level deep.
     pub fn encode(&mut self, e: &Expr) -> RecExpr<Term> {
         let mut out = RecExpr::default();
         self.open(e, true, &mut out);
@@ -240,7 +244,7 @@ impl Encoder {
             }
             Op::Const(c) => out.add(Term::Number(c.clone())),
             Op::Pow(x, r) => {
-                let x = if is_root || r.is_integer() && r > &Rational::zero() {
+                let x = if r.is_integer() && r > &Rational::zero() {
                     self.open(x, false, out)
                 } else {
                     self.atom(x, out)
@@ -249,7 +253,8 @@ impl Encoder {
                 out.add(Term::Pow([x, r]))
             }
             Op::Call(func, x) => {
-                let x = [if is_root { self.open(x, false, out) } else { self.atom(x, out) }];
+                let opens = is_root && *func == Func::Log;
+                let x = [if opens { self.open(x, false, out) } else { self.atom(x, out) }];
                 out.add(match func {
                     Func::Exp => Term::Exp(x),
                     Func::Log => Term::Log(x),
@@ -258,14 +263,11 @@ impl Encoder {
                 })
             }
             Op::Select(p) => {
-                let branch = |this: &mut Self, x: &Expr, out: &mut RecExpr<Term>| {
-                    if is_root { this.open(x, false, out) } else { this.frozen(x, out) }
-                };
                 let parts = [
                     self.atom(&p[0], out),
                     self.atom(&p[1], out),
-                    branch(self, &p[2], out),
-                    branch(self, &p[3], out),
+                    self.frozen(&p[2], out),
+                    self.frozen(&p[3], out),
                 ];
                 out.add(Term::Select(parts))
             }

@@ -23,7 +23,7 @@ use rules::memory::{Found, Key};
 pub use saturate::Limits;
 
 use crate::ir::sample::{self, Norm};
-use crate::ir::{Axis, Expr, Op, Space, rational, traverse};
+use crate::ir::{Axis, Expr, Func, Op, Space, rational, traverse};
 use cost::Costs;
 use expand::Extent;
 use saturate::Saturated;
@@ -149,20 +149,24 @@ impl Driver<'_> {
 
     /// The best form of a region whose atoms are settled.
     fn region(&mut self, e: &Expr) -> Expr {
-        if traverse::tree_size(e) <= 2 {
+        // No rule looks at these from outside.
+        let is_settled = match e.op() {
+            Op::Const(_) | Op::Leaf(_) | Op::Call(Func::Exp | Func::Abs | Func::Sign, _) => true,
+            Op::Pow(_, r) => !r.is_integer() || r < &rational::int(0),
+            _ => false,
+        };
+        if is_settled {
             return e.clone();
         }
         let given = self.relevant(e);
-        let key = given.is_empty().then(|| Key { region: e.clone(), objective: self.options.objective, limits: self.options.limits });
-        let known = key.as_ref().and_then(|key| self.options.rules.recall(key));
-        let found = known.unwrap_or_else(|| {
+        let (objective, limits) = (self.options.objective, self.options.limits);
+        let key = Key { region: e.clone(), given: given.clone(), objective, limits };
+        let found = self.options.rules.recall(&key).unwrap_or_else(|| {
             let found = self.search(e, given);
-            if let Some(key) = key {
-                let end = found.lemma.end.clone();
-                let settled = Lemma { start: end.clone(), steps: vec![], end: end.clone() };
-                self.options.rules.remember(Key { region: end, ..key.clone() }, &Found { lemma: settled, ..found.clone() });
-                self.options.rules.remember(key, &found);
-            }
+            let end = found.lemma.end.clone();
+            let settled = Lemma { start: end.clone(), steps: vec![], end: end.clone() };
+            self.options.rules.remember(Key { region: end, ..key.clone() }, &Found { lemma: settled, ..found.clone() });
+            self.options.rules.remember(key, &found);
             found
         });
         self.hit_limit |= found.hit_limit;

@@ -67,30 +67,21 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
 
 /// The general rules, ready for the e-graph.
 pub fn compile(rules: &[Rule]) -> Vec<Rewrite<Term, Knowledge>> {
-    rules.iter().filter(|r| !r.is_assumption()).flat_map(|r| rewrites(r, &mut Encoder::default())).collect()
+    rules.iter().filter(|r| r.usage.searches() && !r.is_assumption()).flat_map(|r| rewrites(r, &mut Encoder::default())).collect()
 }
 
-/// A rule as the e-graph uses it: one direction or two, and inside longer chains.
+/// A rule as the e-graph uses it: by itself and inside longer chains.
 fn rewrites(rule: &Rule, encoder: &mut Encoder) -> Vec<Rewrite<Term, Knowledge>> {
-    let mut out = Vec::new();
-    let mut directions = vec![(rule.left.clone(), rule.right.clone(), "")];
-    if rule.usage == Use::Both {
-        directions.push((rule.right.clone(), rule.left.clone(), BACKWARD));
-    }
-    for (left, right, suffix) in directions {
-        let name = format!("{}{suffix}", rule.name);
-        let mut push = |name: &str, left: &Pattern, right: &Pattern| {
-            out.push(rewrite(name, &ast(left, encoder), &ast(right, encoder), &rule.conditions))
-        };
-        push(&name, &left, &right);
-        if let Some((left, right)) = in_chain(&left, &right).filter(|_| rule.usage != Use::Silent) {
-            push(&format!("{name}{CHAIN}"), &left, &right);
-        }
+    let mut make = |name: &str, left: &Pattern, right: &Pattern| {
+        rewrite(name, &ast(left, encoder), &ast(right, encoder), &rule.conditions)
+    };
+    let mut out = vec![make(&rule.name, &rule.left, &rule.right)];
+    if let Some((left, right)) = in_chain(&rule.left, &rule.right).filter(|_| rule.usage != Use::Silent) {
+        out.push(make(&format!("{}{CHAIN}", rule.name), &left, &right));
     }
     out
 }
 
-const BACKWARD: &str = "-back";
 const CHAIN: &str = "-chain";
 const REST: &str = "?rest";
 
@@ -132,7 +123,8 @@ fn holds<'a>(condition: &Condition, facts: impl Fn(&str) -> Option<&'a Facts>) -
         Condition::Positive(v) => facts(v).is_some_and(|f| f.sign == crate::ir::Sign::Positive),
         Condition::NotConstant(v) => facts(v).is_some_and(|f| f.constant.is_none()),
         Condition::Extended(v) => facts(v).is_some_and(|f| !f.axes.is_empty()),
-        Condition::Single(v) => facts(v).is_some_and(|f| !f.is_chain),
+        Condition::NotSum(v) => facts(v).is_some_and(|f| !f.is_sum),
+        Condition::NotProduct(v) => facts(v).is_some_and(|f| !f.is_product),
     }
 }
 
@@ -196,18 +188,10 @@ impl Saturated {
             }
             let (path, reason, forward) = rewritten_at(after).ok_or("a step without a rewrite")?;
             let (name, in_a_chain) = strip(reason.as_str(), CHAIN);
-            let (name, backward) = strip(name, BACKWARD);
             let rule = rules.get(name).ok_or_else(|| format!("no rule `{name}`"))?;
-            let (mut left, mut right) = (rule.left.clone(), rule.right.clone());
-            if backward {
-                std::mem::swap(&mut left, &mut right);
-            }
-            if in_a_chain {
-                (left, right) = in_chain(&left, &right).ok_or("no chain")?;
-            }
-            if !forward {
-                std::mem::swap(&mut left, &mut right);
-            }
+            let sides = (rule.left.clone(), rule.right.clone());
+            let (left, right) = if in_a_chain { in_chain(&sides.0, &sides.1).ok_or("no chain")? } else { sides };
+            let (left, right) = if forward { (left, right) } else { (right, left) };
             let (source, target) = (subterm(before, &path), subterm(after, &path));
             let mut bound = Vec::new();
             if !(matches(&left, source, &mut bound) && matches(&right, target, &mut bound)) {
@@ -215,7 +199,6 @@ impl Saturated {
             }
             let mut bindings = bound.into_iter().map(|(v, t)| Ok((v, self.binding(t)?))).collect::<Result<Bindings, String>>()?;
             let rest = bindings.remove(REST);
-            let forward = forward != backward;
             let (s, t) = (rule.left.instantiate(&bindings)?, rule.right.instantiate(&bindings)?);
             let mut filling = hole(&hole_axes(&s, &t));
             if let Some(rest) = &rest {

@@ -19,7 +19,7 @@ pub fn constraint_rules(vector: &Leaf, radius: &Expr) -> Vec<Rule> {
             left: Pattern::Ground(left),
             right: Pattern::Ground(radius.square()),
             conditions: vec![],
-            usage: Use::Expand,
+            usage: Use::Everywhere,
         })
         .collect()
 }

@@ -3,14 +3,14 @@
 use super::{Condition::*, Row, Use::*};
 
 pub const ROWS: &[Row] = &[
-    ("abs-even-power",    "(pow (abs ?x) ?r)",                          "(pow ?x ?r)",                       &[Even("?r")], Expand),
-    ("abs-times-sign",    "(* (abs ?x) (sign ?x))",                     "?x",                                &[], Expand),
-    ("value-times-sign",  "(* ?x (sign ?x))",                           "(abs ?x)",                          &[], Forward),
-    ("sign-even-power",   "(* ?x (pow (sign ?x) ?r))",                  "?x",                                &[Even("?r")], Expand),
-    ("select-factor",     "(select ?a ?b (* ?c ?x) (* ?c ?y))",         "(* ?c (select ?a ?b ?x ?y))",       &[], Both),
-    ("select-factor-then","(select ?a ?b ?x (* ?x ?y))",                "(* ?x (select ?a ?b 1 ?y))",        &[NotConstant("?x")], Expand),
-    ("select-factor-else","(select ?a ?b (* ?y ?x) ?y)",                "(* ?y (select ?a ?b ?x 1))",        &[NotConstant("?y")], Expand),
-    ("select-zero-then",  "(select ?a ?b 0 (* ?x ?y))",                 "(* ?x (select ?a ?b 0 ?y))",        &[], Expand),
-    ("select-zero-else",  "(select ?a ?b (* ?x ?y) 0)",                 "(* ?x (select ?a ?b ?y 0))",        &[], Expand),
-    ("select-merge",      "(+ (select ?a ?b ?x ?y) (select ?a ?b ?u ?v))", "(select ?a ?b (+ ?x ?u) (+ ?y ?v))", &[], Expand),
+    ("abs-even-power",    "(pow (abs ?x) ?r)",                          "(pow ?x ?r)",                       &[Even("?r")], Search),
+    ("abs-times-sign",    "(* (abs ?x) (sign ?x))",                     "?x",                                &[], Search),
+    ("value-times-sign",  "(* ?x (sign ?x))",                           "(abs ?x)",                          &[], Search),
+    ("sign-even-power",   "(* ?x (pow (sign ?x) ?r))",                  "?x",                                &[Even("?r")], Search),
+    ("select-factor",     "(select ?a ?b (* ?c ?x) (* ?c ?y))",         "(* ?c (select ?a ?b ?x ?y))",       &[], Search),
+    ("select-factor-then","(select ?a ?b ?x (* ?x ?y))",                "(* ?x (select ?a ?b 1 ?y))",        &[NotConstant("?x")], Search),
+    ("select-factor-else","(select ?a ?b (* ?y ?x) ?y)",                "(* ?y (select ?a ?b ?x 1))",        &[NotConstant("?y")], Search),
+    ("select-zero-then",  "(select ?a ?b 0 (* ?x ?y))",                 "(* ?x (select ?a ?b 0 ?y))",        &[], Search),
+    ("select-zero-else",  "(select ?a ?b (* ?x ?y) 0)",                 "(* ?x (select ?a ?b ?y 0))",        &[], Search),
+    ("select-merge",      "(+ (select ?a ?b ?x ?y) (select ?a ?b ?u ?v))", "(select ?a ?b (+ ?x ?u) (+ ?y ?v))", &[], Search),
 ];

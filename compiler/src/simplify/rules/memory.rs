@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, PartialEq)]
 pub struct Key {
     pub region: Expr,
+    pub given: Vec<Expr>,
     pub objective: Objective,
     pub limits: Limits,
 }

@@ -36,21 +36,32 @@ pub enum Condition {
     Extended(&'static str),
     /// The term is not a bare constant.
     NotConstant(&'static str),
-    /// The term is not written as a chain itself; always true of a term on its own.
-    Single(&'static str),
+    /// The term is not written as a sum itself; about search, not about truth.
+    NotSum(&'static str),
+    /// The term is not written as a product itself; about search, not about truth.
+    NotProduct(&'static str),
 }
 
-/// Where a rule is used.
+/// Where a rule is used, always left to right.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Use {
-    /// Left to right, in the e-graph and when a term is expanded.
+    /// When a term is tidied or multiplied out.
     Expand,
-    /// Left to right in the e-graph.
-    Forward,
-    /// Both ways in the e-graph; left to right when a term is expanded.
-    Both,
-    /// An identity of the normal form: the e-graph needs it, a proof does not show it.
+    /// In the e-graph.
+    Search,
+    /// In both.
+    Everywhere,
+    /// In the e-graph; an identity of the normal form, which a proof does not show.
     Silent,
+}
+
+impl Use {
+    pub fn expands(self) -> bool {
+        matches!(self, Use::Expand | Use::Everywhere)
+    }
+    pub fn searches(self) -> bool {
+        self != Use::Expand
+    }
 }
 
 /// One rewrite rule.
@@ -157,7 +168,7 @@ impl Condition {
             Condition::Positive(v) => term(v).is_some_and(|e| e.sign() == Sign::Positive),
             Condition::NotConstant(v) => term(v).is_some_and(|e| e.as_const().is_none()),
             Condition::Extended(v) => term(v).is_some_and(|e| !e.axes().is_empty()),
-            Condition::Single(_) => true,
+            Condition::NotSum(_) | Condition::NotProduct(_) => true,
         }
     }
 }

@@ -6,15 +6,15 @@
 use super::{Condition::*, Row, Use::*};
 
 pub const ROWS: &[Row] = &[
-    ("add-commutes",   "(+ ?a ?b)",              "(+ ?b ?a)",                           &[Single("?b")], Silent),
+    ("add-commutes",   "(+ ?a ?b)",              "(+ ?b ?a)",                           &[NotSum("?b")], Silent),
     ("add-associates", "(+ (+ ?a ?b) ?c)",       "(+ ?a (+ ?b ?c))",                    &[], Silent),
     ("add-reorders",   "(+ ?a (+ ?b ?c))",       "(+ ?b (+ ?a ?c))",                    &[], Silent),
-    ("mul-commutes",   "(* ?a ?b)",              "(* ?b ?a)",                           &[Single("?b")], Silent),
+    ("mul-commutes",   "(* ?a ?b)",              "(* ?b ?a)",                           &[NotProduct("?b")], Silent),
     ("mul-associates", "(* (* ?a ?b) ?c)",       "(* ?a (* ?b ?c))",                    &[], Silent),
     ("mul-reorders",   "(* ?a (* ?b ?c))",       "(* ?b (* ?a ?c))",                    &[], Silent),
     ("mul-one",        "(* 1 ?a)",               "?a",                                  &[], Silent),
     ("distribute",     "(* ?a (+ ?b ?c))",       "(+ (* ?a ?b) (* ?a ?c))",             &[], Expand),
-    ("factor",         "(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))",                   &[], Forward),
-    ("factor-one",     "(+ ?a (* ?a ?b))",       "(* ?a (+ 1 ?b))",                     &[NotConstant("?a")], Forward),
+    ("factor",         "(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))",                   &[], Search),
+    ("factor-one",     "(+ ?a (* ?a ?b))",       "(* ?a (+ 1 ?b))",                     &[NotConstant("?a")], Search),
     ("square-of-sum",  "(sum ?i (pow (+ ?a ?b) 2))", "(sum ?i (+ (pow ?a 2) (+ (* 2 (* ?a ?b)) (pow ?b 2))))", &[], Expand),
 ];

@@ -1,0 +1,273 @@
+//! `energyc cost`: how many floating-point operations a layer takes, before and after simplification.
+//!
+//! *Before* is what differentiation gives, with the weights written out; *after* is the cheapest form the simplifier
+//! finds at the sizes, where the backward pass may use every value of the forward one. Equal values count once.
+
+use std::path::PathBuf;
+
+use crate::check::{Recipe, Values, inputs};
+use crate::derive::{self, Backward, Derivation, free_values, options_for, reveal};
+use crate::diagnostic::nearest;
+use crate::ir::{Expr, traverse};
+use crate::simplify::cost::{operations, operations_given};
+use crate::simplify::polynomial::Polynomial;
+use crate::simplify::{Objective, Options, ReferenceSizes, simplify};
+
+use super::outcome::Outcome;
+use super::read;
+use super::table::table;
+
+/// Count the operations of forward and backward, before and after simplification
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Counted per head over all N queries, then for the layer: H heads and the projections.\n\n\
+    Examples:\n  \
+    energyc cost softmax\n  \
+    energyc cost mine.recipe --sizes N=1024,d=768,d_h=64,H=12"
+)]
+pub struct Args {
+    /// A recipe file, a shipped recipe, or `-`
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The sizes to evaluate at and to simplify for; those left out keep their defaults [default: N=512,d=512,d_h=64,H=8]
+    #[arg(long, value_name = "SIZES", value_parser = parse_sizes)]
+    sizes: Option<ReferenceSizes>,
+}
+
+/// Operations of one pass.
+struct Pass {
+    before: Polynomial,
+    after: Polynomial,
+}
+
+/// Operations of one head.
+struct Costs {
+    forward: Pass,
+    backward: Pass,
+    /// Matrices of d × d that every token goes through.
+    projections: i64,
+}
+
+pub fn run(args: &Args, color: bool) -> Outcome {
+    let (recipe, said) = match read::recipe(&args.file, color) {
+        Ok(checked) => checked,
+        Err(refused) => return refused,
+    };
+    let sizes = args.sizes.unwrap_or_default();
+    said.then(Outcome::good(print(
+        &recipe.name,
+        &costs(&recipe, sizes),
+        sizes,
+    )))
+}
+
+fn costs(recipe: &Recipe, sizes: ReferenceSizes) -> Costs {
+    let derivation = derive::derive(recipe, &Options::default());
+    let before = derive::backward(&derivation, &Options::default());
+    let cheapest = Options {
+        objective: Objective::Cheapest(sizes),
+        ..Options::default()
+    };
+    let cheap = cheapened(&derivation, &cheapest);
+    let after = derive::backward(&cheap, &cheapest);
+    let forward = forward_terms(&cheap, &cheapest);
+    Costs {
+        projections: projections(&derivation),
+        forward: Pass {
+            before: operations(&[differentiated(&derivation)]),
+            after: operations(&forward),
+        },
+        backward: Pass {
+            before: operations(&starts(&derivation, &before)),
+            after: operations_given(&ends(&after), &at_hand(&forward)),
+        },
+    }
+}
+
+/// The derivation with its direction in the cheapest form.
+fn cheapened(derivation: &Derivation, cheapest: &Options) -> Derivation {
+    let options = options_for(&derivation.recipe, cheapest);
+    Derivation {
+        direction: simplify(&derivation.direction.term, &options),
+        ..derivation.clone()
+    }
+}
+
+/// The direction as differentiation gives it.
+fn differentiated(derivation: &Derivation) -> Expr {
+    let descent = derivation.gradient.proof.start.neg();
+    let direction = match derivation.recipe.values {
+        Values::Free => free_values(&descent),
+        Values::Tied => descent,
+    };
+    reveal(&direction, &derivation.names)
+}
+
+/// The direction and every named quantity it uses, each computed once.
+fn forward_terms(derivation: &Derivation, cheapest: &Options) -> Vec<Expr> {
+    let options = options_for(&derivation.recipe, cheapest);
+    let names = derivation.names.iter();
+    let named = names.map(|named| simplify(&named.value(), &options).term);
+    std::iter::once(derivation.direction.term.clone())
+        .chain(named)
+        .collect()
+}
+
+fn starts(derivation: &Derivation, backward: &Backward) -> Vec<Expr> {
+    let all = backward.definitions.iter().chain(&backward.gradients);
+    all.map(|definition| reveal(&definition.value.proof.start, &derivation.names))
+        .collect()
+}
+
+fn ends(backward: &Backward) -> Vec<Expr> {
+    let all = backward.definitions.iter().chain(&backward.gradients);
+    all.map(|definition| definition.value.term.clone())
+        .collect()
+}
+
+/// Every value the forward pass computes, as the backward pass would write it.
+fn at_hand(forward: &[Expr]) -> Vec<Expr> {
+    let values = forward.iter().flat_map(traverse::subterms);
+    let computed = values.filter(|value| value.as_leaf().is_none() && value.as_const().is_none());
+    let written = Options::default().given(computed.clone().collect()).given;
+    computed.chain(written).collect()
+}
+
+/// q, k and the output; v where the direction has one.
+fn projections(derivation: &Derivation) -> i64 {
+    let has_values = traverse::mentions(&derivation.direction.term, &inputs::v());
+    if has_values { 4 } else { 3 }
+}
+
+/// H heads, and `times` 2·N·d² for every projection.
+fn layer(head: &Polynomial, projections: i64, times: i64) -> Polynomial {
+    let [n, d, heads] = ["N", "d", "H"].map(Polynomial::symbol);
+    let projection = n.times(&d).times(&d).scale(2 * projections * times);
+    head.times(&heads).plus(&projection)
+}
+
+fn print(name: &str, costs: &Costs, sizes: ReferenceSizes) -> String {
+    let row = |pass: &str, when: &str, p: &Polynomial| {
+        let value = grouped(p.evaluate(sizes));
+        [
+            pass.to_string(),
+            when.to_string(),
+            value,
+            p.to_string(),
+        ]
+    };
+    let rows = |of: &dyn Fn(&Polynomial, i64) -> Polynomial| -> Vec<[String; 4]> {
+        vec![
+            row("forward", "before", &of(&costs.forward.before, 1)),
+            row("", "after", &of(&costs.forward.after, 1)),
+            row("backward", "before", &of(&costs.backward.before, 2)),
+            row("", "after", &of(&costs.backward.after, 2)),
+        ]
+    };
+    let head = right_aligned(rows(&|p, _| p.clone()));
+    // The backward pass of a projection goes to its input and to its matrix.
+    let whole = right_aligned(rows(&|p, times| layer(p, costs.projections, times)));
+    format!(
+        "{name}: floating-point operations at {}, before and after simplification\n\n\
+         One head, all queries\n{}\n\
+         The layer: H heads and {} projections\n{}",
+        describe(sizes),
+        table(&head, 4),
+        costs.projections,
+        table(&whole, 4)
+    )
+}
+
+/// The same rows with the values flush right.
+fn right_aligned(mut rows: Vec<[String; 4]>) -> Vec<[String; 4]> {
+    let width = rows.iter().map(|row| row[2].len()).max().unwrap_or(0);
+    for row in &mut rows {
+        row[2] = format!("{:>width$}", row[2]);
+    }
+    rows
+}
+
+fn describe(sizes: ReferenceSizes) -> String {
+    let parts = SIZES.map(|(name, of)| format!("{name} = {}", of(&mut sizes.clone())));
+    parts.join(", ")
+}
+
+/// 1234567 as 1,234,567; what is too large for that in scientific notation.
+fn grouped(value: f64) -> String {
+    if value.abs() >= 1e18 {
+        return format!("{value:.3e}");
+    }
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (j, digit) in digits.chars().enumerate() {
+        let left = digits.len() - j;
+        if j > 0 && left % 3 == 0 && !out.ends_with('-') {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+type SizeOf = fn(&mut ReferenceSizes) -> &mut f64;
+
+const SIZES: [(&str, SizeOf); 4] = [
+    ("N", |sizes| &mut sizes.tokens),
+    ("d", |sizes| &mut sizes.model),
+    ("d_h", |sizes| &mut sizes.head),
+    ("H", |sizes| &mut sizes.heads),
+];
+
+/// `N=512,d=512,d_h=64,H=8`, in any order.
+fn parse_sizes(text: &str) -> Result<ReferenceSizes, String> {
+    let mut sizes = ReferenceSizes::default();
+    let mut given: Vec<&str> = Vec::new();
+    for part in text.split(',') {
+        let Some((name, value)) = part.split_once('=') else {
+            return Err(format!("`{part}` is not of the form NAME=NUMBER"));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let Some((name, of)) = SIZES.into_iter().find(|(known, _)| *known == name) else {
+            return Err(unknown_size(name));
+        };
+        if given.contains(&name) {
+            return Err(format!("`{name}` is given twice"));
+        }
+        given.push(name);
+        *of(&mut sizes) = match value.parse::<u32>() {
+            Ok(value) if value > 0 => f64::from(value),
+            _ => return Err(format!("`{name}` must be a positive integer, not `{value}`")),
+        };
+    }
+    Ok(sizes)
+}
+
+fn unknown_size(name: &str) -> String {
+    let names = SIZES.map(|(name, _)| name);
+    match nearest(name, names) {
+        Some(known) => format!("no size is called `{name}`; did you mean `{known}`?"),
+        None => format!("no size is called `{name}`; there are {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_any_order_and_refused_when_wrong() {
+        let sizes = parse_sizes("H=2, N=7").expect("sizes");
+        assert_eq!((sizes.tokens, sizes.heads), (7.0, 2.0));
+        assert_eq!(sizes.model, ReferenceSizes::default().model);
+        for wrong in ["", "N", "N=", "N=0", "N=-1", "N=1.5", "N=1,N=2", "M=1", "N=1,"] {
+            assert!(parse_sizes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        let shown = [0.0, 999.0, 1000.0, 1234567.0, -1234.0].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "1,234,567", "-1,234"]);
+        assert_eq!(grouped(1e20), "1.000e20");
+    }
+}

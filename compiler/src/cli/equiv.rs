@@ -1,0 +1,67 @@
+//! `energyc equiv`: do two recipes make the same layer?
+
+use std::path::PathBuf;
+
+use crate::check::Recipe;
+use crate::derive::options_for;
+use crate::emit;
+use crate::equiv::{Equivalence, equivalence};
+use crate::simplify::{Options, RuleSet};
+
+use super::outcome::{Exit, Outcome};
+use super::read;
+
+/// Decide whether two recipes induce the same update rule, with a proof or with evidence
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Exit code 0 if it is proven, 1 if they differ or neither can be shown.\n\n\
+    Examples:\n  \
+    energyc equiv mine.recipe softmax\n  \
+    energyc equiv old.recipe new.recipe"
+)]
+pub struct Args {
+    /// A recipe file, a shipped recipe, or `-`
+    #[arg(value_name = "A")]
+    first: PathBuf,
+    /// Another
+    #[arg(value_name = "B")]
+    second: PathBuf,
+}
+
+pub fn run(args: &Args, color: bool) -> Outcome {
+    let first = read::recipe(&args.first, color);
+    let second = read::recipe(&args.second, color);
+    match (first, second) {
+        (Ok((a, said)), Ok((b, also))) => {
+            let answer = equivalence(&a, &b, &Options::default());
+            said.then(also).then(print(&answer, &rules(&a, &b)))
+        }
+        (Ok((_, said)), Err(refused)) | (Err(refused), Ok((_, said))) => said.then(refused),
+        (Err(first), Err(second)) => first.then(second),
+    }
+}
+
+/// The general rules and those of both recipes' constraints.
+fn rules(a: &Recipe, b: &Recipe) -> RuleSet {
+    options_for(b, &options_for(a, &Options::default())).rules
+}
+
+fn print(answer: &Equivalence, rules: &RuleSet) -> Outcome {
+    match answer {
+        Equivalence::Proven { proof, notes } => {
+            let notes: String = notes.iter().map(|note| format!("    {note}\n")).collect();
+            let steps = emit::proof::print("proof", proof, rules);
+            Outcome::good(format!("proven\n{notes}\n{steps}"))
+        }
+        Equivalence::Differ { evidence } => negative("differ", evidence),
+        Equivalence::Unknown { reason } => negative("cannot tell", reason),
+    }
+}
+
+fn negative(answer: &str, why: &str) -> Outcome {
+    Outcome {
+        results: format!("{answer}\n    {why}\n"),
+        messages: String::new(),
+        exit: Exit::Wrong,
+    }
+}

@@ -1,0 +1,77 @@
+//! What a subcommand comes to, as a value: results for stdout, messages for stderr, an exit code.
+
+use crate::diagnostic::{Diagnostic, render_all};
+use crate::span::Source;
+
+/// The worst decides: the order matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Exit {
+    #[default]
+    Good = 0,
+    /// The recipe, a claim about it, or a file is wrong.
+    Wrong = 1,
+}
+
+/// Results, messages, exit code.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    pub results: String,
+    pub messages: String,
+    pub exit: Exit,
+}
+
+impl Outcome {
+    /// Only results.
+    pub fn good(results: String) -> Outcome {
+        Outcome {
+            results,
+            ..Outcome::default()
+        }
+    }
+
+    /// Only a message, and a failure.
+    pub fn wrong(messages: String) -> Outcome {
+        Outcome {
+            messages,
+            exit: Exit::Wrong,
+            ..Outcome::default()
+        }
+    }
+
+    /// What diagnostics come to: an error is a failure.
+    pub fn of_diagnostics(diagnostics: &[Diagnostic], source: &Source, color: bool) -> Outcome {
+        let is_wrong = diagnostics.iter().any(Diagnostic::is_error);
+        Outcome {
+            messages: render_all(diagnostics, source, color),
+            exit: if is_wrong { Exit::Wrong } else { Exit::Good },
+            ..Outcome::default()
+        }
+    }
+
+    /// One after the other.
+    pub fn then(mut self, next: Outcome) -> Outcome {
+        self.results.push_str(&next.results);
+        self.messages.push_str(&next.messages);
+        self.exit = self.exit.max(next.exit);
+        self
+    }
+}
+
+/// `warning: text`, for what has no place in a file.
+pub fn message(level: &str, text: &str, color: bool) -> String {
+    let (start, end) = match (color, level) {
+        (false, _) => ("", ""),
+        (true, "error") => ("\u{1b}[1;31m", "\u{1b}[0m"),
+        (true, _) => ("\u{1b}[1;33m", "\u{1b}[0m"),
+    };
+    format!("{start}{level}{end}: {text}\n")
+}
+
+/// `1 file`, `2 files`.
+pub fn count(n: usize, one: &str) -> String {
+    if n == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{n} {one}s")
+    }
+}

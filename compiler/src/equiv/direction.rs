@@ -1,0 +1,91 @@
+//! Two directions: a proof that they are one, or numbers that they are not.
+//!
+//! ```text
+//! raw A ──simplify──▶ A ══ or one e-graph run ══ B ◀──simplify── raw B
+//! ```
+//! The raw direction is −∇_q F_h as differentiation leaves it, with values put in and names revealed; F_h is the energy
+//! after its own proven simplification, because constraints are put in before differentiating.
+
+use super::Equivalence;
+use super::numbers;
+use super::reverse::{reversed, rewound};
+use crate::check::recipe::{Recipe, Values};
+use crate::derive::{derive, free_values, reveal};
+use crate::ir::Expr;
+use crate::ir::sample::Norm;
+use crate::simplify::language::{AtomName, Term};
+use crate::simplify::proof::{self, Lemma};
+use crate::simplify::saturate::saturate;
+use crate::simplify::{Options, Proof, Simplified, simplify};
+use egg::RecExpr;
+
+/// Compares the directions of two recipes over the same inputs.
+pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) -> Equivalence {
+    let norms = norms(a, b);
+    let shared = options.clone().assuming(norms.clone());
+    let (first, second) = (tidy(a, options, &shared), tidy(b, options, &shared));
+    let between = if first.term == second.term { Ok(vec![]) } else { steps_between(&first.term, &second.term, &shared) };
+    let proof = between.and_then(|middle| joined(&first, middle, &second, &shared));
+    let problem = match proof {
+        Ok(proof) => return Equivalence::Proven { proof, notes },
+        Err(problem) => problem,
+    };
+    match numbers::difference("the direction ", &first.proof.start, &second.proof.start, &norms) {
+        Ok(Some(evidence)) => Equivalence::Differ { evidence },
+        Ok(None) => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
+        Err(reason) => Equivalence::Unknown { reason },
+    }
+}
+
+/// What both layers know of q and k.
+fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
+    let mut norms: Vec<Norm> = Vec::new();
+    for constraint in a.constraints.iter().chain(&b.constraints) {
+        if !norms.iter().any(|(vector, _)| vector.same_input(&constraint.vector)) {
+            norms.push((constraint.vector.clone(), constraint.radius.clone()));
+        }
+    }
+    norms
+}
+
+/// The raw direction and its simplification.
+fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Simplified {
+    let derivation = derive(recipe, options);
+    let descent = reveal(&derivation.gradient.proof.start, &derivation.names).neg();
+    let raw = match recipe.values {
+        Values::Tied => descent,
+        Values::Free => free_values(&descent),
+    };
+    simplify(&raw, shared)
+}
+
+/// Steps from one term to the other, if one run of the rules joins them.
+fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, String> {
+    let mut run = saturate(a, std::slice::from_ref(b), &options.rules, options.limits);
+    let atom = run.graph.analysis.atoms.iter().position(|e| e == b).ok_or("the second has no place in the graph")?;
+    let node = Term::Atom(AtomName(atom));
+    let class = run.graph.lookup(node.clone()).ok_or("the second has no place in the graph")?;
+    if run.graph.find(class) != run.graph.find(run.root) {
+        return Err("the rules do not lead from one to the other".into());
+    }
+    let mut end: RecExpr<Term> = RecExpr::default();
+    end.add(node);
+    let steps = run.explain(&end, &options.rules)?;
+    Ok(vec![Lemma { start: a.clone(), steps, end: b.clone() }])
+}
+
+/// raw A → A → B → raw B, replayed by the checker.
+fn joined(a: &Simplified, middle: Vec<Lemma>, b: &Simplified, options: &Options) -> Result<Proof, String> {
+    let whole = |back: Vec<Lemma>| {
+        let lemmas = a.proof.lemmas.iter().cloned().chain(middle.clone()).chain(back).collect();
+        Proof { start: a.proof.start.clone(), lemmas, end: b.proof.start.clone() }
+    };
+    let plain = whole(reversed(&b.proof));
+    if proof::check(&plain, &options.rules).is_ok() {
+        return Ok(plain);
+    }
+    // An end that also stands elsewhere makes a lemma irreversible; then every step says where it applies.
+    let placed = whole(rewound(&b.proof));
+    proof::check(&placed, &options.rules).map_err(|e| format!("the joined proof does not replay: {e}"))?;
+    Ok(placed)
+}

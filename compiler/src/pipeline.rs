@@ -1,0 +1,96 @@
+//! The whole compiler, top to bottom: text in, a document out. Every stage is a free function, value in, value out;
+//! files, colors and exit codes are the business of [`crate::cli`].
+//!
+//! ```text
+//! text ──parse──▶ File ──check──▶ Recipe ──derive──▶ Derivation ──hessian, backward──▶ Derived ──document──▶ Document
+//! ```
+
+use crate::check::{self, Recipe};
+use crate::derive::{self, Backward, Derivation, Hessian};
+use crate::diagnostic::Diagnostic;
+use crate::emit::document::{Document, Extras, Stage, document};
+use crate::prelude::{self, Prelude};
+use crate::simplify::{Options, RuleSet, Simplified};
+use crate::syntax::{self, File};
+
+/// A recipe, if there is nothing wrong with it, and all there is to say about it.
+pub type Checked = (Option<Recipe>, Vec<Diagnostic>);
+
+/// Text → recipe. A file of ingredients alone is wrong.
+pub fn front(text: &str) -> Checked {
+    parse_and_check(text, check::check)
+}
+
+/// Text → recipe, where a file of ingredients alone is fine and has none.
+pub fn front_of_library(text: &str) -> Checked {
+    parse_and_check(text, check::check_file)
+}
+
+/// Only what parses is checked: everything after a syntax error would be guesswork.
+fn parse_and_check(text: &str, check: fn(&File, &Prelude) -> Checked) -> Checked {
+    let (file, mut diagnostics) = syntax::parse(text);
+    if diagnostics.iter().any(Diagnostic::is_error) {
+        return (None, diagnostics);
+    }
+    let (recipe, found) = check(&file, prelude::load());
+    diagnostics.extend(found);
+    (recipe, diagnostics)
+}
+
+/// All that was derived for some stages.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    pub derivation: Derivation,
+    pub hessian: Option<Hessian>,
+    pub backward: Option<Backward>,
+    /// The rules that were used, those of the recipe's constraints included.
+    pub rules: RuleSet,
+}
+
+/// Recipe → everything the stages show.
+pub fn derived(recipe: &Recipe, stages: &[Stage], options: &Options) -> Derived {
+    let derivation = derive::derive(recipe, options);
+    let wants = |stage| stages.contains(&stage);
+    Derived {
+        hessian: wants(Stage::Hessian).then(|| derive::hessian(&derivation, options)),
+        backward: wants(Stage::Backward).then(|| derive::backward(&derivation, options)),
+        rules: derive::options_for(recipe, options).rules,
+        derivation,
+    }
+}
+
+/// Derived → the document of the stages.
+pub fn documented(derived: &Derived, stages: &[Stage]) -> Document {
+    let extras = Extras {
+        hessian: derived.hessian.as_ref(),
+        backward: derived.backward.as_ref(),
+    };
+    document(&derived.derivation, extras, stages)
+}
+
+/// The simplifications behind a stage, each with the name of what was simplified.
+pub fn simplifications(derived: &Derived, stage: Stage) -> Vec<(String, &Simplified)> {
+    let Derivation {
+        local,
+        global,
+        energy,
+        gradient,
+        direction,
+        ..
+    } = &derived.derivation;
+    let named = |name: &str, value| vec![(name.to_string(), value)];
+    match stage {
+        Stage::Energy => [("E_i", local), ("F_h over E_i", global), ("F_h", energy)]
+            .map(|(name, value)| (name.to_string(), value))
+            .to_vec(),
+        Stage::Gradient => named("∇_q F_h", gradient),
+        Stage::Update => named("o_h", direction),
+        Stage::Hessian => (derived.hessian.iter())
+            .flat_map(|hessian| named("∇² F_h u", &hessian.product))
+            .collect(),
+        Stage::Backward => (derived.backward.iter())
+            .flat_map(|backward| backward.definitions.iter().chain(&backward.gradients))
+            .map(|definition| (definition.leaf.name.to_string(), &definition.value))
+            .collect(),
+    }
+}

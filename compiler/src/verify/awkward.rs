@@ -1,0 +1,115 @@
+//! Awkward points: where norms vanish, tokens coincide, nothing is visible or a kink is hit, every value is finite.
+
+use super::parts::Parts;
+use super::report::Line;
+use super::samples::{Mask, SHAPES, Sample, Source};
+use super::slopes::moved;
+use super::trials::{Gap, Tally};
+use crate::check::inputs;
+use crate::derive::{Kink, kinks};
+use crate::ir::eval::{Env, evaluate};
+use crate::ir::tensor::Tensor;
+use crate::ir::{Axis, Expr};
+
+/// Halvings on the way to a kink.
+const HALVINGS: usize = 60;
+
+/// Energy, gradient, direction and backward pass at every awkward point.
+pub fn awkward(parts: &Parts) -> Line {
+    let terms = terms(parts);
+    let mut inputs: Vec<Expr> = parts.inputs().into_iter().map(Expr::leaf).collect();
+    inputs.push(Expr::leaf(parts.backward.cotangent.clone()));
+    let source = Source::new(inputs, parts.norms());
+    let mut points: Vec<(String, Env)> = Vec::new();
+    for shape in SHAPES {
+        points.extend(source.draw(shape, 1).iter().flat_map(degenerate));
+        let start = source.draw(shape, 2).map(|s| s.env);
+        let end = source.draw(shape, 3).map(|s| s.env);
+        if let (Some(start), Some(end)) = (start, end) {
+            points.extend(kinks(parts.energy()).iter().filter_map(|kink| on_kink(kink, &start, &end)));
+        }
+        points.extend(source.masked(Mask::BlindRow).draw(shape, 4).map(|s| ("a query that sees nothing".into(), s.env)));
+    }
+    let worst = points.iter().flat_map(|point| terms.iter().map(move |term| broken(point, term)));
+    let worst = worst.fold(Gap::NONE, Gap::or);
+    let mut kinds: Vec<&str> = Vec::new();
+    points.iter().for_each(|(name, _)| {
+        if !kinds.contains(&name.as_str()) {
+            kinds.push(name);
+        }
+    });
+    let detail = format!(
+        "energy, gradient, direction and backward are finite at {} points: {}",
+        points.len(),
+        kinds.join("; ")
+    );
+    Line { name: "awkward points", detail, outcome: Tally { samples: points.len(), worst }.outcome(0.0) }
+}
+
+fn terms(parts: &Parts) -> Vec<(String, Expr)> {
+    let first = parts.derivation.stages().map(|(name, s)| (name.to_string(), parts.reveal(&s.term)));
+    let backward = parts.backward.gradients.iter();
+    let backward = backward.map(|d| (d.leaf.name.to_string(), parts.reveal(&d.value.term)));
+    first.into_iter().chain(backward).collect()
+}
+
+/// Points that a draw degenerates to; N = 1 and d_h = 1 are among the shapes.
+fn degenerate(sample: &Sample) -> Vec<(String, Env)> {
+    let (env, width) = (&sample.env, sample.env.sizes.head);
+    let (q, k) = (inputs::q(), inputs::k());
+    let Some(keys) = env.values.get(&*k.name).map(|k| k.data.clone()) else { return vec![] };
+    let repeat = |x: &mut Tensor| x.data.chunks_mut(width).for_each(|row| row.copy_from_slice(&keys[..width]));
+    let zero = |x: &mut Tensor| x.data.fill(0.0);
+    let one_key = moved(env, &k, repeat);
+    [
+        ("q = k_i", moved(env, &q, repeat)),
+        ("q = 0", moved(env, &q, zero)),
+        ("k = 0", moved(env, &k, zero)),
+        ("q = k = 0", moved(&moved(env, &q, zero), &k, zero)),
+        ("all keys the same", one_key.clone()),
+        ("all keys the same as q", moved(&one_key, &q, repeat)),
+    ]
+    .map(|(name, env)| (name.to_string(), env))
+    .to_vec()
+}
+
+/// The point between two draws at which some entry of the kink's place changes sign, by halving.
+fn on_kink(kink: &Kink, start: &Env, end: &Env) -> Option<(String, Env)> {
+    let place = kink.place.0.minus(&kink.place.1);
+    let q = inputs::q();
+    let goal = end.values.get(&*q.name)?;
+    let at = |s: f64| {
+        moved(start, &q, |x| x.data.iter_mut().zip(&goal.data).for_each(|(x, y)| *x += s * (y - *x)))
+    };
+    let side = |s: f64| Some(evaluate(&place, &at(s)).ok()?.data.iter().map(|x| *x > 0.0).collect::<Vec<_>>());
+    let (first, last) = (side(0.0)?, side(1.0)?);
+    let entry = first.iter().zip(&last).position(|(a, b)| a != b)?;
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        if side(middle)?.get(entry) == first.get(entry) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some((format!("where {}", kink.what), at(high)))
+}
+
+/// How many entries are not finite, or not 0 where the query sees nothing.
+fn broken((point, env): &(String, Env), (name, term): &(String, Expr)) -> Gap {
+    let value = match evaluate(term, env) {
+        Ok(value) => value,
+        Err(problem) => return Gap::impossible(format!("{name} where {point}: {problem}")),
+    };
+    let infinite = value.data.iter().filter(|x| !x.is_finite()).count();
+    let blind = |t: usize| env.visible.as_ref().is_some_and(|v| !v.chunks(env.sizes.tokens).nth(t).is_some_and(|row| row.contains(&true)));
+    // The query axis comes first.
+    let rows = value.axes.first() == Some(&Axis::T);
+    let width = if rows { value.data.len() / env.sizes.queries.max(1) } else { 1 };
+    let ghosts = if rows { value.data.chunks(width.max(1)).enumerate().filter(|(t, row)| blind(*t) && row.iter().any(|x| *x != 0.0)).count() } else { 0 };
+    match infinite + ghosts {
+        0 => Gap::NONE,
+        count => Gap { error: count as f64, place: format!("{name} has {infinite} entries that are not finite and {ghosts} rows that should be 0, at: {point}") },
+    }
+}

@@ -1,0 +1,81 @@
+//! Descent: a small enough step along the direction lowers F_h, in q and through W1ᵀ in z.
+
+use super::parts::{Parts, through_z, tied};
+use super::report::{Line, Outcome};
+use super::samples::Source;
+use super::slopes::moved;
+use super::trials::{Gap, Tally, run};
+use crate::check::inputs;
+use crate::check::recipe::Values;
+use crate::derive::kinks;
+use crate::ir::eval::{Env, evaluate};
+use crate::ir::{Axis, Expr, Leaf};
+
+/// Rows whose squared step is below this stand at a minimum already.
+const STILL: f64 = 1e-8;
+const SMALLEST_STEP: f64 = 1e-6;
+
+/// F after a step, for tied values; what that says of free ones is in the detail.
+pub fn descent(parts: &Parts) -> Line {
+    let energy = parts.energy();
+    let direction = tied(&parts.direction());
+    let in_q = steps(parts, energy, &direction, &inputs::q());
+    // Σ_e W1[e,c] direction_e
+    let back = Expr::sum(Axis::E, &Expr::leaf(inputs::w1()).times(&through_z(&direction)));
+    let in_z = steps(parts, &through_z(energy), &back, &inputs::z());
+    let tally = in_q.join(in_z);
+    let what = format!("a step along the direction, in q and through W1ᵀ in z, lowers {}", parts.energy_name());
+    let samples = tally.samples;
+    let outcome = tally.outcome(0.0);
+    match (parts.recipe().values, outcome) {
+        (Values::Free, Outcome::Pass { .. }) => Line {
+            name: "descent",
+            detail: format!("with k in the place of v, {what}: so it does; {samples} samples"),
+            outcome: Outcome::NotApplicable {
+                reason: "values are free: W_O W_V = (η/H) W1ᵀ W2 makes it the tied step".to_string(),
+            },
+        },
+        (values, outcome) => {
+            let tied = if values == Values::Free { "with k in the place of v, " } else { "" };
+            Line { name: "descent", detail: format!("{tied}{what}; {samples} samples"), outcome }
+        }
+    }
+}
+
+fn steps(parts: &Parts, energy: &Expr, direction: &Expr, input: &Leaf) -> Tally {
+    let terms = vec![energy.clone(), direction.clone(), Expr::leaf(input.clone())];
+    let source = Source::new(terms, parts.norms()).avoiding(kinks(energy));
+    run(&source, |sample| lowers(energy, direction, input, &sample.env).map(Some))
+}
+
+/// For every query there is a step size down to [`SMALLEST_STEP`] at which its F is lower.
+fn lowers(energy: &Expr, direction: &Expr, input: &Leaf, env: &Env) -> Result<Gap, String> {
+    let along = super::slopes::along(&evaluate(direction, env)?, &input.axes, env);
+    let width = along.data.len() / env.sizes.queries.max(1);
+    let before = per_query(energy, env)?;
+    let mut rise = vec![f64::INFINITY; before.len()];
+    let mut step = 1.0;
+    while step > 0.9 * SMALLEST_STEP {
+        let add = |x: &mut crate::ir::tensor::Tensor| {
+            x.data.iter_mut().zip(&along.data).for_each(|(x, d)| *x += step * d);
+        };
+        let after = per_query(energy, &moved(env, input, add))?;
+        for ((rise, after), before) in rise.iter_mut().zip(&after).zip(&before) {
+            *rise = rise.min(after - before);
+        }
+        step *= 0.1;
+    }
+    let worst = along.data.chunks(width.max(1)).zip(&rise).enumerate().map(|(t, (row, &rise))| {
+        let square: f64 = row.iter().map(|x| x * x).sum();
+        let is_lower = rise < 0.0 || square < STILL;
+        let place = || format!("F of query {t} does not fall: it changes by {rise:.1e} at best along {}", input.name);
+        // No change at all is a failure too, so the error is never 0 there.
+        if is_lower { Gap::NONE } else { Gap { error: rise.max(f64::MIN_POSITIVE), place: place() } }
+    });
+    Ok(worst.fold(Gap::NONE, Gap::or))
+}
+
+/// F, a number a query.
+fn per_query(energy: &Expr, env: &Env) -> Result<Vec<f64>, String> {
+    Ok(super::slopes::along(&evaluate(energy, env)?, &[Axis::T], env).data)
+}

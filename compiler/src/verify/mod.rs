@@ -1,0 +1,58 @@
+//! Verification: is what was derived from a recipe true of its energy?
+//!
+//! Expected values never come from the derived formulas: they are finite differences of the energy as the recipe gives
+//! it, taken with the reference interpreter on random inputs from fixed seeds. One line of the report is one claim; a
+//! file here holds one claim or two.
+//!
+//! | line | claim |
+//! |---|---|
+//! | `gradient` | the derived ∇_q F_h is the slope of F_h |
+//! | `gradient in z` | so is ∂F_h/∂z, through q = W1 z |
+//! | `direction` | the direction is −∇_q F_h once k stands where v was put |
+//! | `hessian` | the Hessian–vector product is the slope of the gradient |
+//! | `hessian matrix` | the matrix, applied to the probe, is that product |
+//! | `vjp` | the backward pass gives the slopes of ⟨g, direction⟩ in every input |
+//! | `simplified` | every simplified term has the value of the term it came from |
+//! | `proofs` | every proof replays |
+//! | `descent` | a small step along the direction lowers F_h |
+//! | `awkward points` | nothing is infinite or undefined where formulas like to break |
+
+mod awkward;
+mod backward;
+mod descent;
+mod gradient;
+mod hessian;
+mod parts;
+mod report;
+pub(crate) mod samples;
+mod simplified;
+pub(crate) mod slopes;
+pub(crate) mod trials;
+
+pub use parts::Parts;
+pub use report::{Line, Outcome, Report};
+
+use crate::check::Recipe;
+use crate::simplify::Options;
+
+/// Derives a recipe and verifies what was derived.
+pub fn verify(recipe: &Recipe, options: &Options) -> Report {
+    verify_derivation(&Parts::of(recipe, options))
+}
+
+/// Verifies derived pieces, wherever they come from.
+pub fn verify_derivation(parts: &Parts) -> Report {
+    let lines = vec![
+        gradient::in_q(parts),
+        gradient::in_z(parts),
+        gradient::direction(parts),
+        hessian::product(parts),
+        hessian::matrix(parts),
+        backward::vjp(parts),
+        simplified::values(parts),
+        simplified::proofs(parts),
+        descent::descent(parts),
+        awkward::awkward(parts),
+    ];
+    Report { lines }
+}

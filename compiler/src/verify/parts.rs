@@ -1,0 +1,122 @@
+//! The derived pieces, as data: verification judges these and derives nothing itself, so a test can hand it wrong ones.
+
+use crate::calculus;
+use crate::check::{Recipe, inputs};
+use crate::derive::{
+    self, Backward, Definition, Derivation, Hessian, backward, derive, hessian, options_for,
+};
+use crate::ir::sample::Norm;
+use crate::ir::{Axis, Expr, Leaf, Space, traverse};
+use crate::simplify::{Options, Simplified};
+
+/// A recipe (inside its derivation) and everything derived from it.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    pub derivation: Derivation,
+    /// ∂F_h/∂z with q = W1 z put in.
+    pub gradient_in_z: Expr,
+    pub hessian: Hessian,
+    pub backward: Backward,
+    /// What the proofs may use, the recipe's assumptions included.
+    pub options: Options,
+}
+
+impl Parts {
+    /// Derives everything there is to verify about a recipe.
+    pub fn of(recipe: &Recipe, options: &Options) -> Parts {
+        let derivation = derive(recipe, options);
+        let energy = through_z(smooth_energy(&derivation));
+        Parts {
+            gradient_in_z: calculus::gradient(&energy, &inputs::z()),
+            hessian: hessian(&derivation, options),
+            backward: backward(&derivation, options),
+            options: options_for(recipe, options),
+            derivation,
+        }
+    }
+
+    pub(super) fn recipe(&self) -> &Recipe {
+        &self.derivation.recipe
+    }
+
+    pub(super) fn is_constrained(&self) -> bool {
+        !self.recipe().constraints.is_empty()
+    }
+
+    /// The recipe's energy; with constraints, the energy after they are put in.
+    pub(super) fn energy(&self) -> &Expr {
+        smooth_energy(&self.derivation)
+    }
+
+    /// How [`Parts::energy`] is called in a line's detail.
+    pub(super) fn energy_name(&self) -> &'static str {
+        if self.is_constrained() {
+            "F after the constraints are put in (its radial term is dropped)"
+        } else {
+            "F as the recipe gives it"
+        }
+    }
+
+    pub(super) fn norms(&self) -> Vec<Norm> {
+        let constraints = self.recipe().constraints.iter();
+        constraints.map(|c| (c.vector.clone(), c.radius.clone())).collect()
+    }
+
+    /// q, k, v and the parameters.
+    pub(super) fn inputs(&self) -> Vec<Leaf> {
+        let params = self.recipe().params.iter().map(|p| p.leaf.clone());
+        [inputs::q(), inputs::k(), inputs::v()].into_iter().chain(params).collect()
+    }
+
+    /// A term with every name replaced by what it stands for.
+    pub(super) fn reveal(&self, e: &Expr) -> Expr {
+        let plain = self.backward.definitions.iter().rev().fold(e.clone(), open);
+        derive::reveal(&plain, &self.derivation.names)
+    }
+
+    pub(super) fn direction(&self) -> Expr {
+        self.reveal(&self.derivation.direction.term)
+    }
+
+    /// Every simplification that was made.
+    pub(super) fn stages(&self) -> Vec<(String, &Simplified)> {
+        let first = self.derivation.stages().map(|(name, value)| (name.to_string(), value));
+        let definitions = self.backward.definitions.iter().chain(&self.backward.gradients);
+        let backward = definitions.map(|d| (d.leaf.name.to_string(), &d.value));
+        let second = ("hessian product".to_string(), &self.hessian.product);
+        first.into_iter().chain(backward).chain([second]).collect()
+    }
+}
+
+/// The energy whose slopes the derived formulas claim to be.
+fn smooth_energy(derivation: &Derivation) -> &Expr {
+    let recipe = &derivation.recipe;
+    if recipe.constraints.is_empty() { &recipe.energy } else { &derivation.energy.term }
+}
+
+/// The term with one definition put in, at whatever token it stands.
+fn open(e: Expr, definition: &Definition) -> Expr {
+    traverse::substitute_leaves(&e, &mut |leaf| {
+        let token = leaf.axes.iter().copied().find(|a| a.space == Space::Token);
+        let value = |axis| traverse::rename(&definition.value.term, Axis::N, axis);
+        leaf.same_input(&definition.leaf).then(|| value(token.unwrap_or(Axis::N)))
+    })
+}
+
+/// The term with q = W1 z put in: q_e = Σ_c W1[e,c] z_c.
+pub(super) fn through_z(e: &Expr) -> Expr {
+    traverse::substitute_leaves(e, &mut |leaf| {
+        let &[t, e] = leaf.axes.as_slice() else { return None };
+        let w1 = Expr::leaf(Leaf { axes: vec![e, Axis::C], ..inputs::w1() });
+        let z = Expr::leaf(Leaf { axes: vec![t, Axis::C], ..inputs::z() });
+        leaf.same_input(&inputs::q()).then(|| Expr::sum(Axis::C, &w1.times(&z)))
+    })
+}
+
+/// The direction with tied values: k stands where v was put.
+pub(super) fn tied(direction: &Expr) -> Expr {
+    traverse::substitute_leaves(direction, &mut |leaf| {
+        let k = || Expr::leaf(Leaf { axes: leaf.axes.clone(), ..inputs::k() });
+        leaf.same_input(&inputs::v()).then(k)
+    })
+}

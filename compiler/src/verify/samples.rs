@@ -1,0 +1,97 @@
+//! Random inputs to verify on: sizes with an edge each, seeds, masks, and distance from the kinks of the energy.
+
+use crate::derive::Kink;
+use crate::ir::eval::{Env, Sizes, evaluate};
+use crate::ir::sample::{Norm, Random, sample};
+use crate::ir::{Expr, Op};
+
+/// (queries, tokens, d_h, d): an ordinary one, a single token, a single component, a larger one.
+pub const SHAPES: [(usize, usize, usize, usize); 4] =
+    [(2, 3, 2, 3), (2, 1, 3, 2), (3, 4, 1, 2), (2, 5, 3, 4)];
+
+/// Closer to a kink than this, a finite difference says nothing.
+const NEAR: f64 = 1e-3;
+
+/// Which tokens the queries see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mask {
+    /// Everything.
+    None,
+    /// A random part, never empty.
+    Partial,
+    /// A random part; the first query sees nothing.
+    BlindRow,
+}
+
+/// One draw.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub env: Env,
+    pub seed: u64,
+}
+
+impl Sample {
+    pub fn describe(&self) -> String {
+        let Sizes { queries, tokens, head, model, .. } = self.env.sizes;
+        let masked = if self.env.visible.is_some() { ", masked" } else { "" };
+        let seed = self.seed;
+        format!("{queries} queries, N = {tokens}, d_h = {head}, d = {model}, seed {seed}{masked}")
+    }
+}
+
+/// What to draw.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Their inputs get values.
+    pub terms: Vec<Expr>,
+    pub norms: Vec<Norm>,
+    /// Stay away from these.
+    pub kinks: Vec<Kink>,
+    pub mask: Mask,
+}
+
+impl Source {
+    pub fn new(terms: Vec<Expr>, norms: Vec<Norm>) -> Source {
+        Source { terms, norms, kinks: vec![], mask: Mask::None }
+    }
+    pub fn avoiding(self, kinks: Vec<Kink>) -> Source {
+        Source { kinks, ..self }
+    }
+    pub fn masked(&self, mask: Mask) -> Source {
+        Source { mask, ..self.clone() }
+    }
+
+    /// A draw, unless it is too near a kink.
+    pub fn draw(&self, shape: (usize, usize, usize, usize), seed: u64) -> Option<Sample> {
+        let (queries, tokens, head, model) = shape;
+        let sizes = Sizes { queries, tokens, head, model, heads: 2 };
+        let mut random = Random::new(seed);
+        let mut env = sample(&self.terms, sizes, &self.norms, &mut random);
+        env.visible = visibility(self.mask, queries, tokens, &mut random);
+        let is_near = self.kinks.iter().any(|kink| near(kink, &env));
+        (!is_near).then_some(Sample { env, seed })
+    }
+}
+
+fn visibility(mask: Mask, queries: usize, tokens: usize, random: &mut Random) -> Option<Vec<bool>> {
+    if mask == Mask::None {
+        return None;
+    }
+    let mut visible: Vec<bool> = (0..queries * tokens).map(|_| random.uniform() < 0.6).collect();
+    for (t, row) in visible.chunks_mut(tokens).enumerate() {
+        row[random.below(tokens)] = true;
+        if mask == Mask::BlindRow && t == 0 {
+            row.fill(false);
+        }
+    }
+    Some(visible)
+}
+
+/// Whether some entry is about to cross a kink. A weight that is exactly 0 is off the support, not near its edge.
+fn near(kink: &Kink, env: &Env) -> bool {
+    let is_support = matches!(kink.place.0.op(), Op::Weights(..));
+    let visible = env.visible.clone().filter(|_| is_support);
+    let env = Env { visible, ..env.clone() };
+    let close = |x: &f64| x.abs() < NEAR && !(is_support && *x == 0.0);
+    evaluate(&kink.place.0.minus(&kink.place.1), &env).is_ok_and(|place| place.data.iter().any(close))
+}

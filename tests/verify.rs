@@ -1,0 +1,331 @@
+//! Verification and equivalence: every recipe passes, energies the prelude does not have pass, and every line of the
+//! report fails when the piece it judges is made wrong, and no other line does.
+
+use std::fs;
+use std::path::Path;
+
+use energyc::check::{Recipe, check, inputs};
+use energyc::derive;
+use energyc::diagnostic::render_all;
+use energyc::equiv::{Equivalence, equivalence};
+use energyc::ir::{Axis, Expr, rational};
+use energyc::prelude;
+use energyc::simplify::pattern::Pattern;
+use energyc::simplify::{Options, Proof, RuleSet, Simplified, proof};
+use energyc::span::Source;
+use energyc::syntax::parse;
+use energyc::verify::{Outcome, Parts, Report, verify, verify_derivation};
+
+fn recipe(text: &str) -> Recipe {
+    let (file, mut diagnostics) = parse(text);
+    let (recipe, found) = check(&file, prelude::load());
+    diagnostics.extend(found);
+    let shown = render_all(&diagnostics, &Source::new("test.recipe", text), false);
+    recipe.unwrap_or_else(|| panic!("{shown}"))
+}
+
+/// A recipe file by name.
+fn stored(name: &str) -> Recipe {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recipes").join(format!("{name}.recipe"));
+    recipe(&fs::read_to_string(path).expect("a recipe"))
+}
+
+fn passes(recipe: &Recipe) -> Report {
+    let report = verify(recipe, &Options::default());
+    println!("{}\n{report}", recipe.name);
+    assert!(report.passed(), "{}\n{report}", recipe.name);
+    report
+}
+
+fn failing(report: &Report) -> Vec<&'static str> {
+    report.lines.iter().filter(|line| line.failed()).map(|line| line.name).collect()
+}
+
+fn parts(name: &str) -> Parts {
+    Parts::of(&stored(name), &Options::default())
+}
+
+/// A term nobody simplified.
+fn as_is(term: Expr) -> Simplified {
+    Simplified { proof: Proof::trivial(&term), term, hit_limit: false, rejected: vec![] }
+}
+
+fn scaled(term: &Expr) -> Expr {
+    term.scale(&rational::ratio(101, 100))
+}
+
+#[test]
+fn every_recipe_passes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recipes");
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .expect("the recipes")
+        .filter_map(|entry| entry.expect("an entry").file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".recipe").map(str::to_string))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    for name in names {
+        let report = passes(&stored(&name));
+        assert_eq!(report.lines.len(), 10, "{name}");
+    }
+}
+
+const LSE: &str = "global lse(T = learn(1)); optimizer gd;";
+
+#[test]
+fn energies_of_ones_own_pass() {
+    for (name, sections) in [
+        ("cauchy", format!("local c() {{ E = log(1 + norm(q - k)^2) }} {LSE}")),
+        ("cosine", format!("local c() {{ E = -dot(q, k) / (norm(q) * norm(k)) }} {LSE}")),
+        ("two", format!("local c(a = 0.5) {{ E = a * norm(q - k)^2 - dot(q, k) }} {LSE}")),
+        ("log_cosh", format!("local c() {{ E = sum(log(exp(q - k) + exp(k - q))) }} {LSE}")),
+        ("tied", "local euclidean; global lse; optimizer gd; values tied;".to_string()),
+        ("pseudo_huber", "local dot; global c() { F = sum(sqrt(1 + E^2)) } optimizer gd;".to_string()),
+    ] {
+        let report = passes(&recipe(&format!("recipe {name} {{ {sections} }}")));
+        let line = report.line("descent").expect("a line");
+        let applies = matches!(line.outcome, Outcome::Pass { .. });
+        assert_eq!(applies, name == "tied", "{name}: {line}");
+    }
+}
+
+#[test]
+fn a_wrong_gradient_fails() {
+    let mut parts = parts("softmax");
+    let gradient = scaled(&parts.derivation.gradient.term);
+    parts.derivation.gradient = as_is(gradient);
+    assert_eq!(failing(&verify_derivation(&parts)), ["gradient"]);
+}
+
+/// The part along q that a constraint drops is not missed; any other is.
+#[test]
+fn a_wrong_gradient_fails_under_a_constraint() {
+    let mut parts = parts("qknorm");
+    let gradient = scaled(&parts.derivation.gradient.term);
+    parts.derivation.gradient = as_is(gradient);
+    assert_eq!(failing(&verify_derivation(&parts)), ["gradient"]);
+}
+
+#[test]
+fn a_wrong_gradient_in_z_fails() {
+    let mut parts = parts("huber");
+    parts.gradient_in_z = scaled(&parts.gradient_in_z);
+    assert_eq!(failing(&verify_derivation(&parts)), ["gradient in z"]);
+}
+
+/// A direction 1% too long still descends.
+#[test]
+fn a_wrong_direction_fails() {
+    let mut parts = parts("linear");
+    let direction = scaled(&parts.derivation.direction.term);
+    parts.derivation.direction = as_is(direction);
+    parts.backward = derive::backward(&parts.derivation, &Options::default());
+    assert_eq!(failing(&verify_derivation(&parts)), ["direction"]);
+}
+
+#[test]
+fn a_direction_uphill_fails() {
+    for values in ["tied", "free"] {
+        let text = format!("recipe r {{ local euclidean; global lse; optimizer gd; values {values}; }}");
+        let mut parts = Parts::of(&recipe(&text), &Options::default());
+        let direction = parts.derivation.direction.term.neg();
+        parts.derivation.direction = as_is(direction);
+        parts.backward = derive::backward(&parts.derivation, &Options::default());
+        assert_eq!(failing(&verify_derivation(&parts)), ["direction", "descent"]);
+    }
+}
+
+#[test]
+fn a_wrong_hessian_fails() {
+    let mut parts = parts("softmax");
+    let product = parts.hessian.product.term.neg();
+    parts.hessian.matrix = parts.hessian.matrix.map(|m| m.neg());
+    parts.hessian.product = as_is(product);
+    assert_eq!(failing(&verify_derivation(&parts)), ["hessian"]);
+}
+
+#[test]
+fn a_wrong_matrix_fails() {
+    let mut parts = parts("euclidean");
+    let matrix = parts.hessian.matrix.expect("a matrix");
+    parts.hessian.matrix = Some(scaled(&matrix));
+    assert_eq!(failing(&verify_derivation(&parts)), ["hessian matrix"]);
+}
+
+#[test]
+fn a_backward_pass_without_one_of_its_terms_fails() {
+    let base = parts("euclidean");
+    for input in 0..base.backward.gradients.len() {
+        let mut parts = base.clone();
+        let gradient = &mut parts.backward.gradients[input];
+        let terms = gradient.value.term.terms();
+        gradient.value = as_is(Expr::add(terms[1..].iter().cloned()));
+        let report = verify_derivation(&parts);
+        assert_eq!(failing(&report), ["vjp"], "{}", base.backward.gradients[input].leaf.name);
+    }
+    let mut parts = base.clone();
+    parts.backward.gradients.pop();
+    assert_eq!(failing(&verify_derivation(&parts)), ["vjp"], "a missing cotangent");
+}
+
+/// A formula that would be right without masks: Σ_n 1 stands for N.
+#[test]
+fn a_backward_pass_that_forgets_masks_fails() {
+    let mut parts = parts("softmax");
+    let seen = Expr::sum(Axis::N, &Expr::leaf(parts.derivation.names[0].leaf.clone()).signum());
+    let tokens = Expr::leaf(inputs::sizes()[0].clone());
+    let gradient = &mut parts.backward.gradients[0];
+    gradient.value = as_is(Expr::mul([gradient.value.term.clone(), seen, tokens.pow(&rational::int(-1))]));
+    assert_eq!(failing(&verify_derivation(&parts)), ["vjp"]);
+}
+
+#[test]
+fn a_wrong_simplification_fails() {
+    let mut parts = parts("softmax");
+    let product = &mut parts.hessian.product;
+    product.proof = Proof::trivial(&scaled(&product.term));
+    product.proof.end = product.term.clone();
+    let report = verify_derivation(&parts);
+    assert_eq!(failing(&report), ["simplified", "proofs"]);
+}
+
+#[test]
+fn a_wrong_proof_fails() {
+    let base = parts("euclidean");
+    let steps = |parts: &mut Parts| {
+        let lemmas = &mut parts.hessian.product.proof.lemmas;
+        lemmas.iter_mut().find(|l| !l.steps.is_empty()).expect("a step").steps.remove(0)
+    };
+    let mut parts = base.clone();
+    steps(&mut parts);
+    assert_eq!(failing(&verify_derivation(&parts)), ["proofs"], "a step is missing");
+
+    let mut parts = base.clone();
+    let mut step = steps(&mut parts);
+    step.forward = !step.forward;
+    parts.hessian.product.proof.lemmas[0].steps.insert(0, step);
+    assert_eq!(failing(&verify_derivation(&parts)), ["proofs"], "a step goes the wrong way");
+
+    let mut parts = base.clone();
+    let rule = steps(&mut parts).rule;
+    let mut parts = base.clone();
+    parts.options.rules = parts.options.rules.without(&rule);
+    assert_eq!(failing(&verify_derivation(&parts)), ["proofs"], "a rule does not exist");
+}
+
+/// A rule that is wrong cannot get a wrong formula through: the comparison refuses it, or a line fails.
+#[test]
+fn a_wrong_rule_is_caught() {
+    for (name, right) in
+        [("sum-of-sum", "(+ (sum ?i ?a) ?b)"), ("distribute", "(+ (* ?a ?b) ?c)"), ("sum-to-one", "2")]
+    {
+        let mut rules = RuleSet::default().rules;
+        let rule = rules.iter_mut().find(|r| r.name == name).expect("the rule");
+        rule.right = Pattern::parse(right).expect("a pattern");
+        let options = Options { rules: RuleSet::of(rules), ..Options::default() };
+        let parts = Parts::of(&stored("euclidean"), &options);
+        let refused = [&parts.derivation.gradient, &parts.derivation.direction, &parts.hessian.product]
+            .into_iter()
+            .chain(parts.backward.gradients.iter().map(|d| &d.value))
+            .any(|s| !s.rejected.is_empty());
+        let report = verify_derivation(&parts);
+        assert!(refused || report.line("simplified").is_some_and(|l| l.failed()), "{name}\n{report}");
+        for line in ["gradient", "direction", "hessian", "vjp"] {
+            assert!(report.line(line).is_some_and(|l| !l.failed()), "{name}\n{report}");
+        }
+    }
+}
+
+/// −log ‖q − k‖² is infinite where they meet; everything else about it is fine.
+#[test]
+fn a_pole_fails() {
+    let mut pole = recipe("recipe r { local euclidean; global c() { F = sum(E) } optimizer gd; }");
+    let apart = Expr::leaf(inputs::q()).minus(&Expr::leaf(inputs::k()));
+    pole.energy = Expr::sum(Axis::N, &Expr::sum(Axis::E, &apart.square()).log());
+    let report = verify(&pole, &Options::default());
+    assert_eq!(failing(&report), ["awkward points"], "{report}");
+}
+
+fn proven(a: &Recipe, b: &Recipe) -> (Proof, Vec<String>) {
+    match equivalence(a, b, &Options::default()) {
+        Equivalence::Proven { proof, notes } => (proof, notes),
+        other => panic!("{} and {}: {other:?}", a.name, b.name),
+    }
+}
+
+fn differ(a: &Recipe, b: &Recipe) -> String {
+    match equivalence(a, b, &Options::default()) {
+        Equivalence::Differ { evidence } => evidence,
+        other => panic!("{} and {}: {other:?}", a.name, b.name),
+    }
+}
+
+#[test]
+fn normalized_distance_is_softmax() {
+    for (a, b) in [("qknorm", "softmax"), ("softmax", "qknorm")] {
+        let (found, notes) = proven(&stored(a), &stored(b));
+        println!("{notes:#?}");
+        let constrained = derive::options_for(&stored("qknorm"), &Options::default());
+        proof::check(&found, &constrained.rules).expect("the proof replays");
+        let says = |words: &str| notes.iter().any(|n| n.contains(words));
+        assert!(says("T is ") && says("the rules agree for equal T"), "{notes:?}");
+        assert!(says("rho is a parameter of `qknorm` only"), "{notes:?}");
+        assert!(says("`qknorm` normalizes in the layer"), "{notes:?}");
+    }
+}
+
+#[test]
+fn names_do_not_matter() {
+    let renamed = recipe(
+        "recipe other {
+            local  inner() { E = -dot(k, q) }
+            global soft(tau = sqrt(d_h)) where tau > 0 { F = -tau * log(sum(exp(-E / tau))) }
+            optimizer go(step = 1) where step > 0 { z = z - step * grad(z); }
+        }",
+    );
+    let (_, notes) = proven(&stored("softmax"), &renamed);
+    assert!(notes.iter().any(|n| n.contains("T of `softmax`") && n.contains("tau of `other`")), "{notes:?}");
+    let momentum = |state: &str| {
+        recipe(&format!(
+            "recipe m {{ local dot; global lse;
+                optimizer m(b = 0.9, e = 1) {{ state {state} = 0; {state} = b * {state} + grad(z); z = z - e * {state}; }} }}"
+        ))
+    };
+    proven(&momentum("p"), &momentum("m"));
+}
+
+#[test]
+fn equal_energies_written_otherwise_are_proven() {
+    let l1 = recipe(
+        "recipe lp1 { local lp(p = 1); global lse(T = learn(sqrt(2 * d_h), per head)); optimizer gd; }",
+    );
+    let (_, notes) = proven(&stored("l1"), &l1);
+    assert!(notes.is_empty(), "{notes:?}");
+    let square = recipe(&format!("recipe square {{ local c() {{ E = norm(q - k)^2 }} {LSE} }}"));
+    let lp2 = recipe(&format!("recipe lp2 {{ local lp(p = 2); {LSE} }}"));
+    proven(&square, &lp2);
+    // ‖q‖² + ‖k‖² − 2 q·k, multiplied out by hand.
+    let opened = recipe(&format!("recipe opened {{ local c() {{ E = norm(q)^2 + norm(k)^2 - 2 * dot(q, k) }} {LSE} }}"));
+    proven(&square, &opened);
+}
+
+#[test]
+fn different_rules_differ() {
+    for (a, b) in [("euclidean", "softmax"), ("entmax15", "sparsemax"), ("huber", "euclidean"), ("linear", "gated_linear")] {
+        let evidence = differ(&stored(a), &stored(b));
+        println!("{a}, {b}: {evidence}");
+        assert!(evidence.contains("seed") && evidence.contains("d_h"), "{evidence}");
+    }
+    // Σ|q − k|² is twice ½‖q − k‖²: for equal T another rule.
+    let lp2 = recipe("recipe lp2 { local lp(p = 2); global lse(T = learn(sqrt(2 * d_h), per head)); optimizer gd; }");
+    differ(&lp2, &stored("euclidean"));
+}
+
+#[test]
+fn layers_differ_in_more_than_the_direction() {
+    let with = |rest: &str| recipe(&format!("recipe r {{ local dot; global lse; {rest} }}"));
+    assert!(differ(&with("optimizer gd;"), &with("optimizer gd; values tied;")).contains("W1ᵀ"));
+    assert!(differ(&with("optimizer gd;"), &with("optimizer momentum;")).contains("states"));
+    assert!(differ(&with("optimizer momentum;"), &with("optimizer nag;")).contains("gradient"));
+    assert!(differ(&with("optimizer gd;"), &with("optimizer gd; steps 2;")).contains("steps"));
+}
