@@ -324,7 +324,9 @@ fn entropy_slope(kind: &Entropy, p: &[f64], i: usize) -> f64 {
 #[test]
 fn sparsemax_and_entmax15_agree_with_their_exact_algorithms() {
     for s in score_lists() {
-        for (kind, exact) in [(2, 1), (3, 2)].map(|(n, d)| Entropy::Tsallis(ratio(n, d))).iter().zip([sparsemax(&s), entmax15(&s)]) {
+        for (kind, exact) in
+            [(2, 1), (3, 2)].map(|(n, d)| Entropy::Tsallis(ratio(n, d))).iter().zip([sparsemax(&s), entmax15(&s)])
+        {
             for (got, expected) in maximizer(kind, &s).into_iter().zip(exact) {
                 check(&format!("{kind} of {s:?}"), got, expected, 1e-9);
             }

@@ -121,9 +121,8 @@ fn kind(random: &mut Random) -> Entropy {
 }
 
 fn number(random: &mut Random) -> Rational {
-    [rational::int(2), rational::int(3), rational::int(-2), rational::int(4), rational::int(-1)]
-        [random.below(5)]
-    .clone()
+    [rational::int(2), rational::int(3), rational::int(-2), rational::int(4), rational::int(-1)][random.below(5)]
+        .clone()
 }
 
 /// The axes a row is tried on. Weights and smooth maxima run over tokens or components; only sums run over queries.
@@ -216,11 +215,15 @@ fn value(e: &Expr, other: &Expr, env: &Env) -> Tensor {
     let zero = Tensor::build(&axes, |a| env.sizes.length(a), |_| 0.0);
     let mut full = broadcast(&[&result, &zero], |a| env.sizes.length(a), |v| v[0]);
     if let Some(visible) = &env.visible {
-        let hidden = Tensor::build(&full.axes, |a| env.sizes.length(a), |index| {
-            let at = |space| full.axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
-            let mut pairs = at(Space::Query).flat_map(|t| at(Space::Token).map(move |n| (t, n)));
-            f64::from(pairs.any(|(t, n)| !visible[t * env.sizes.tokens + n]))
-        });
+        let hidden = Tensor::build(
+            &full.axes,
+            |a| env.sizes.length(a),
+            |index| {
+                let at = |space| full.axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
+                let mut pairs = at(Space::Query).flat_map(|t| at(Space::Token).map(move |n| (t, n)));
+                f64::from(pairs.any(|(t, n)| !visible[t * env.sizes.tokens + n]))
+            },
+        );
         full = broadcast(&[&full, &hidden], |a| env.sizes.length(a), |v| if v[1] > 0.0 { 0.0 } else { v[0] });
     }
     full
@@ -289,6 +292,16 @@ fn names_are_unique_and_kebab_case() {
         assert!(name.split('-').all(word), "{name}");
         assert!(!name.ends_with("-chain"), "{name}: the suffix means a variant");
     }
+}
+
+#[test]
+fn the_readme_lists_every_row_once_in_order() {
+    let readme = include_str!("../compiler/src/simplify/rules/README.md");
+    let table = readme.split("## The table").nth(1).expect("a table");
+    let listed: Vec<&str> =
+        table.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).skip(1).collect();
+    let rules = all();
+    assert_eq!(listed, rules.iter().map(|r| r.name.as_str()).collect::<Vec<_>>());
 }
 
 #[test]

@@ -90,6 +90,55 @@ fn energies_of_ones_own_pass() {
 }
 
 #[test]
+#[ignore = "probe"]
+fn hunt() {
+    let dot = "local dot;"; let gd = "optimizer gd;";
+    for sections in [
+        format!("local l1; global lse; {gd} constrain norm(q) = rho, norm(k) = rho;"),
+        format!("local euclidean; global lse; {gd} constrain norm(k) = rho;"),
+        format!("local euclidean; global lse; {gd} constrain norm(q) = rho;"),
+        format!("local c() {{ E = -dot(q, k) / (norm(q) * norm(k)) }} global lse; {gd} constrain norm(q) = rho, norm(k) = rho;"),
+        format!("local c() {{ E = norm(q - k) }} {LSE} constrain norm(q) = rho, norm(k) = rho;"),
+        format!("local c() {{ E = norm(q - k)^4 }} {LSE} constrain norm(q) = rho, norm(k) = rho;"),
+        format!("local euclidean; global norm_entropy(gamma = 3, T = learn(1)); {gd}"),
+        format!("local euclidean; global norm_entropy(gamma = 1.5, T = learn(1)); {gd} values tied;"),
+        format!("{dot} global tsallis(alpha = 3, T = learn(1)); {gd}"),
+        format!("local l1; global tsallis(alpha = 1.25, T = learn(1)); {gd}"),
+        format!("local lp(p = 1.5); {LSE}"),
+        format!("local lp(p = 4); {LSE}"),
+        format!("local abs_dot; {LSE}"),
+        format!("local c() {{ E = norm(q - k) }} {LSE}"),
+        format!("{dot} global c(T = 1) where T > 0 {{ F = log(sum(exp(E / T))) + sum(E^2) }} {gd}"),
+        format!("local euclidean; global c() {{ F = sum(E) / N }} {gd}"),
+        format!("local huber(delta = learn(0.5)); global tsallis(alpha = 2, T = learn(1)); {gd} values tied;"),
+        format!("local euclidean; global c(T = 1, gamma = gate(sigmoid)) where T > 0 {{ F = -T * log(sum(gamma * exp(-E / T))) }} {gd}"),
+        format!("local euclidean; global c(T = 1, gamma = decay(sigmoid)) where T > 0 {{ F = -T * log(sum(gamma * exp(-E / T))) }} {gd}"),
+        format!("local c() {{ E = if dot(q, k) <= 0 {{ 0 }} else {{ dot(q, k)^2 }} }} {LSE}"),
+        format!("local c() {{ E = sum(exp(q * k)) }} global c() {{ F = sum(E)^2 }} {gd}"),
+        format!("local c() {{ E = dot(q, k)^3 }} global d() {{ F = sum(exp(-E^2)) }} {gd}"),
+        format!("local c() {{ E = norm(q) * norm(k) - dot(q, k) }} {LSE}"),
+        format!("local c() {{ E = norm(q - k) }} {LSE} values tied; constrain norm(q) = rho, norm(k) = rho;"),
+        format!("local c() {{ E = abs(dot(q, k)) * norm(q - k) }} {LSE}"),
+        format!("local c() {{ E = sqrt(1 + norm(q - k)^2) }} {LSE} values tied;"),
+        format!("local c() {{ E = log(norm(q - k)) }} {LSE}"),
+        format!("local c() {{ E = 1 / norm(q - k) }} {LSE}"),
+    ] {
+        let text = format!("recipe r {{ {sections} }}");
+        let (file, mut d) = parse(&text);
+        let (recipe, more) = check(&file, prelude::load());
+        d.extend(more);
+        println!("## {sections}");
+        let Some(recipe) = recipe else { println!("{}", render_all(&d, &Source::new("x", text), false)); continue };
+        let start = std::time::Instant::now();
+        let parts = Parts::of(&recipe, &Options::default());
+        let middle = start.elapsed();
+        let report = verify_derivation(&parts);
+        println!("{middle:?} {:?}", start.elapsed() - middle);
+        for line in report.lines.iter().filter(|l| l.failed() || l.detail.contains("refused")) { println!("{line}") }
+    }
+}
+
+#[test]
 fn a_wrong_gradient_fails() {
     let mut parts = parts("softmax");
     let gradient = scaled(&parts.derivation.gradient.term);

@@ -61,23 +61,13 @@ pub fn derived(recipe: &Recipe, stages: &[Stage], options: &Options) -> Derived 
 
 /// Derived → the document of the stages.
 pub fn documented(derived: &Derived, stages: &[Stage]) -> Document {
-    let extras = Extras {
-        hessian: derived.hessian.as_ref(),
-        backward: derived.backward.as_ref(),
-    };
+    let extras = Extras { hessian: derived.hessian.as_ref(), backward: derived.backward.as_ref() };
     document(&derived.derivation, extras, stages)
 }
 
 /// The simplifications behind a stage, each with the name of what was simplified.
 pub fn simplifications(derived: &Derived, stage: Stage) -> Vec<(String, &Simplified)> {
-    let Derivation {
-        local,
-        global,
-        energy,
-        gradient,
-        direction,
-        ..
-    } = &derived.derivation;
+    let Derivation { local, global, energy, gradient, direction, .. } = &derived.derivation;
     let named = |name: &str, value| vec![(name.to_string(), value)];
     match stage {
         Stage::Energy => [("E_i", local), ("F_h over E_i", global), ("F_h", energy)]
@@ -85,9 +75,7 @@ pub fn simplifications(derived: &Derived, stage: Stage) -> Vec<(String, &Simplif
             .to_vec(),
         Stage::Gradient => named("∇_q F_h", gradient),
         Stage::Update => named("o_h", direction),
-        Stage::Hessian => (derived.hessian.iter())
-            .flat_map(|hessian| named("∇² F_h u", &hessian.product))
-            .collect(),
+        Stage::Hessian => (derived.hessian.iter()).flat_map(|hessian| named("∇² F_h u", &hessian.product)).collect(),
         Stage::Backward => (derived.backward.iter())
             .flat_map(|backward| backward.definitions.iter().chain(&backward.gradients))
             .map(|definition| (definition.leaf.name.to_string(), &definition.value))

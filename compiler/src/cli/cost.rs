@@ -5,26 +5,26 @@
 
 use std::path::PathBuf;
 
-use crate::check::{Recipe, Values, inputs};
-use crate::derive::{self, Backward, Derivation, free_values, options_for, reveal};
+use crate::check::{Param, ParamValue, Recipe, Values, inputs};
+use crate::derive::{self, Backward, Definition, Derivation, free_values, options_for, reveal};
 use crate::diagnostic::nearest;
-use crate::ir::{Expr, traverse};
+use crate::ir::{Axis, Expr, Leaf, traverse};
 use crate::simplify::cost::{operations, operations_given};
 use crate::simplify::polynomial::Polynomial;
-use crate::simplify::{Objective, Options, ReferenceSizes, simplify};
+use crate::simplify::{Objective, Options, ReferenceSizes, Simplified, simplify};
 
 use super::outcome::Outcome;
 use super::read;
 use super::table::table;
+use super::warnings::warnings;
 
 /// Count the operations of forward and backward, before and after simplification
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Counted per head over all N queries, then for the layer: H heads and the projections.\n\n\
+#[command(after_help = "Counted per head over all N queries, then for the layer: H heads and the projections.\n\
+    The backward pass has the values of the forward one at hand.\n\n\
     Examples:\n  \
     energyc cost softmax\n  \
-    energyc cost mine.recipe --sizes N=1024,d=768,d_h=64,H=12"
-)]
+    energyc cost mine.recipe --sizes N=1024,d=768,d_h=64,H=12")]
 pub struct Args {
     /// A recipe file, a shipped recipe, or `-`
     #[arg(value_name = "FILE")]
@@ -34,18 +34,20 @@ pub struct Args {
     sizes: Option<ReferenceSizes>,
 }
 
+/// The formulas that are counted.
+struct Formulas {
+    forward_before: Vec<Expr>,
+    backward_before: Vec<Expr>,
+    forward: Vec<(String, Simplified)>,
+    backward: Vec<(String, Simplified)>,
+    /// Matrices of d × d that every token goes through: q, k and the output; v where the direction has one.
+    projections: i64,
+}
+
 /// Operations of one pass.
 struct Pass {
     before: Polynomial,
     after: Polynomial,
-}
-
-/// Operations of one head.
-struct Costs {
-    forward: Pass,
-    backward: Pass,
-    /// Matrices of d × d that every token goes through.
-    projections: i64,
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
@@ -54,42 +56,31 @@ pub fn run(args: &Args, color: bool) -> Outcome {
         Err(refused) => return refused,
     };
     let sizes = args.sizes.unwrap_or_default();
-    said.then(Outcome::good(print(
-        &recipe.name,
-        &costs(&recipe, sizes),
-        sizes,
-    )))
+    let formulas = formulas(&recipe, sizes);
+    let simplified = formulas.forward.iter().chain(&formulas.backward);
+    let simplified = simplified.map(|(name, value)| (name.as_str(), value));
+    let said = said.then(warnings(simplified, &read::display_name(&args.file), color));
+    said.then(Outcome::good(print(&recipe.name, &formulas, sizes)))
 }
 
-fn costs(recipe: &Recipe, sizes: ReferenceSizes) -> Costs {
-    let derivation = derive::derive(recipe, &Options::default());
-    let before = derive::backward(&derivation, &Options::default());
-    let cheapest = Options {
-        objective: Objective::Cheapest(sizes),
-        ..Options::default()
-    };
-    let cheap = cheapened(&derivation, &cheapest);
-    let after = derive::backward(&cheap, &cheapest);
-    let forward = forward_terms(&cheap, &cheapest);
-    Costs {
-        projections: projections(&derivation),
-        forward: Pass {
-            before: operations(&[differentiated(&derivation)]),
-            after: operations(&forward),
-        },
-        backward: Pass {
-            before: operations(&starts(&derivation, &before)),
-            after: operations_given(&ends(&after), &at_hand(&forward)),
-        },
-    }
-}
-
-/// The derivation with its direction in the cheapest form.
-fn cheapened(derivation: &Derivation, cheapest: &Options) -> Derivation {
-    let options = options_for(&derivation.recipe, cheapest);
-    Derivation {
-        direction: simplify(&derivation.direction.term, &options),
-        ..derivation.clone()
+fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
+    let readable = derive::derive(recipe, &Options::default());
+    let backward = derive::backward(&readable, &Options::default());
+    let options = Options { objective: Objective::Cheapest(sizes), ..Options::default() };
+    let cheap = options_for(recipe, &options);
+    let direction = simplify(&readable.direction.term, &cheap);
+    let cheapest = Derivation { direction: direction.clone(), ..readable.clone() };
+    let names = readable.names.iter();
+    let named = names.map(|named| (named.leaf.name.to_string(), simplify(&named.value(), &cheap)));
+    let has_values = traverse::mentions(&direction.term, &inputs::v());
+    Formulas {
+        forward_before: vec![differentiated(&readable)],
+        backward_before: wanted(recipe, backward).map(|d| reveal(&d.value.proof.start, &readable.names)).collect(),
+        forward: std::iter::once(("o_h".to_string(), direction)).chain(named).collect(),
+        backward: wanted(recipe, derive::backward(&cheapest, &options))
+            .map(|d| (d.leaf.name.to_string(), d.value))
+            .collect(),
+        projections: if has_values { 4 } else { 3 },
     }
 }
 
@@ -103,40 +94,41 @@ fn differentiated(derivation: &Derivation) -> Expr {
     reveal(&direction, &derivation.names)
 }
 
-/// The direction and every named quantity it uses, each computed once.
-fn forward_terms(derivation: &Derivation, cheapest: &Options) -> Vec<Expr> {
-    let options = options_for(&derivation.recipe, cheapest);
-    let names = derivation.names.iter();
-    let named = names.map(|named| simplify(&named.value(), &options).term);
-    std::iter::once(derivation.direction.term.clone())
-        .chain(named)
-        .collect()
+/// What training computes: nobody asks for the cotangent of a parameter that is fixed.
+fn wanted(recipe: &Recipe, backward: Backward) -> impl Iterator<Item = Definition> {
+    let is_fixed = |leaf: &Leaf| {
+        let same = |param: &&Param| (param.leaf.role, param.leaf.ordinal) == (leaf.role, leaf.ordinal);
+        recipe.params.iter().find(same).is_some_and(|param| matches!(param.value, ParamValue::Fixed(_)))
+    };
+    let gradients = backward.gradients.into_iter().filter(move |definition| !is_fixed(&definition.leaf));
+    backward.definitions.into_iter().chain(gradients)
 }
 
-fn starts(derivation: &Derivation, backward: &Backward) -> Vec<Expr> {
-    let all = backward.definitions.iter().chain(&backward.gradients);
-    all.map(|definition| reveal(&definition.value.proof.start, &derivation.names))
-        .collect()
+fn forward(formulas: &Formulas) -> Pass {
+    Pass { before: operations(&formulas.forward_before), after: operations(&terms(&formulas.forward)) }
 }
 
-fn ends(backward: &Backward) -> Vec<Expr> {
-    let all = backward.definitions.iter().chain(&backward.gradients);
-    all.map(|definition| definition.value.term.clone())
-        .collect()
+fn backward(formulas: &Formulas) -> Pass {
+    let given = at_hand(&terms(&formulas.forward));
+    Pass { before: operations(&formulas.backward_before), after: operations_given(&terms(&formulas.backward), &given) }
 }
 
-/// Every value the forward pass computes, as the backward pass would write it.
+fn terms(simplified: &[(String, Simplified)]) -> Vec<Expr> {
+    simplified.iter().map(|(_, value)| value.term.clone()).collect()
+}
+
+/// Every value the forward pass computes, along its own axes and under the names a sum gives them.
 fn at_hand(forward: &[Expr]) -> Vec<Expr> {
     let values = forward.iter().flat_map(traverse::subterms);
     let computed = values.filter(|value| value.as_leaf().is_none() && value.as_const().is_none());
-    let written = Options::default().given(computed.clone().collect()).given;
-    computed.chain(written).collect()
-}
-
-/// q, k and the output; v where the direction has one.
-fn projections(derivation: &Derivation) -> i64 {
-    let has_values = traverse::mentions(&derivation.direction.term, &inputs::v());
-    if has_values { 4 } else { 3 }
+    let mut all: Vec<Expr> = computed.flat_map(|value| [value.split_coefficient().1, value]).collect();
+    for axis in [Axis::T, Axis::N, Axis::E] {
+        let bound = [1, 2].map(|number| Axis::new(axis.space, number));
+        let renamed = all.iter().filter(|value| value.has_axis(axis));
+        let renamed = renamed.flat_map(|value| bound.map(|bound| traverse::rename(value, axis, bound)));
+        all.extend(renamed.collect::<Vec<_>>());
+    }
+    all
 }
 
 /// H heads, and `times` 2·N·d² for every projection.
@@ -146,34 +138,30 @@ fn layer(head: &Polynomial, projections: i64, times: i64) -> Polynomial {
     head.times(&heads).plus(&projection)
 }
 
-fn print(name: &str, costs: &Costs, sizes: ReferenceSizes) -> String {
+fn print(name: &str, formulas: &Formulas, sizes: ReferenceSizes) -> String {
+    let (forward, backward, projections) = (forward(formulas), backward(formulas), formulas.projections);
     let row = |pass: &str, when: &str, p: &Polynomial| {
         let value = grouped(p.evaluate(sizes));
-        [
-            pass.to_string(),
-            when.to_string(),
-            value,
-            p.to_string(),
-        ]
+        [pass.to_string(), when.to_string(), value, p.to_string()]
     };
     let rows = |of: &dyn Fn(&Polynomial, i64) -> Polynomial| -> Vec<[String; 4]> {
         vec![
-            row("forward", "before", &of(&costs.forward.before, 1)),
-            row("", "after", &of(&costs.forward.after, 1)),
-            row("backward", "before", &of(&costs.backward.before, 2)),
-            row("", "after", &of(&costs.backward.after, 2)),
+            row("forward", "before", &of(&forward.before, 1)),
+            row("", "after", &of(&forward.after, 1)),
+            row("backward", "before", &of(&backward.before, 2)),
+            row("", "after", &of(&backward.after, 2)),
         ]
     };
     let head = right_aligned(rows(&|p, _| p.clone()));
     // The backward pass of a projection goes to its input and to its matrix.
-    let whole = right_aligned(rows(&|p, times| layer(p, costs.projections, times)));
+    let whole = right_aligned(rows(&|p, times| layer(p, projections, times)));
     format!(
         "{name}: floating-point operations at {}, before and after simplification\n\n\
          One head, all queries\n{}\n\
          The layer: H heads and {} projections\n{}",
         describe(sizes),
         table(&head, 4),
-        costs.projections,
+        projections,
         table(&whole, 4)
     )
 }

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::diagnostic::{Code, Diagnostic};
 use crate::emit::{self, Stage};
 use crate::pipeline::{self, Derived};
 use crate::simplify::{Options, Simplified, proof};
-use crate::span::Source;
 
 use super::outcome::{Outcome, count, message};
 use super::read;
+use super::warnings::warnings;
 
 /// Derive the update rule of a recipe: energy, gradient, Hessian, update, backward pass
 #[derive(clap::Args, Debug)]
@@ -80,17 +79,13 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     let stages = stages(&args.stage);
     let derived = pipeline::derived(&recipe, &stages, &Options::default());
     let shown = shown(&derived, &stages);
-    let said = said.then(warnings(&shown, &read::display_name(&args.file), color));
+    let simplified = shown.iter().map(|shown| (shown.name.as_str(), shown.value));
+    let said = said.then(warnings(simplified, &read::display_name(&args.file), color));
     let replayed = match args.proof.then(|| replay(&shown, &derived)).transpose() {
         Ok(replayed) => replayed,
         Err(problem) => return said.then(Outcome::wrong(message("error", &problem, color))),
     };
-    said.then(Outcome::good(print(
-        args.format,
-        &derived,
-        &stages,
-        replayed.map(|steps| Proofs { shown, steps }),
-    )))
+    said.then(Outcome::good(print(args.format, &derived, &stages, replayed.map(|steps| Proofs { shown, steps }))))
 }
 
 /// The stages in the order of a derivation, each once.
@@ -106,37 +101,6 @@ fn shown<'a>(derived: &'a Derived, stages: &[Stage]) -> Vec<Shown<'a>> {
         values.map(move |(name, value)| Shown { stage, name, value })
     };
     stages.iter().flat_map(of_stage).collect()
-}
-
-/// Where a formula may not be the simplest, and why.
-fn warnings(shown: &[Shown], file: &str, color: bool) -> Outcome {
-    let limited: Vec<&str> = shown
-        .iter()
-        .filter(|shown| shown.value.hit_limit)
-        .map(|shown| shown.name.as_str())
-        .collect();
-    let mut said = Outcome::default();
-    if !limited.is_empty() {
-        let text = format!("the simplifier reached its limit: {}", limited.join(", "));
-        let diagnostic = Diagnostic::new(Code::SimplifierLimit, text)
-            .note("the formulas are right, but simpler ones may exist");
-        said = said.then(Outcome::of_diagnostics(
-            &[diagnostic],
-            &Source::new(file, ""),
-            color,
-        ));
-    }
-    for (shown, reason) in shown.iter().flat_map(|shown| {
-        let reasons = shown.value.rejected.iter();
-        reasons.map(move |reason| (shown, reason))
-    }) {
-        let text = format!(
-            "a simplification of {} was rejected, the form before it is shown: {reason}",
-            shown.name
-        );
-        said.messages.push_str(&message("warning", &text, color));
-    }
-    said
 }
 
 /// Checks every proof once more; how many steps there were.
@@ -158,9 +122,7 @@ struct Proofs<'a> {
 
 fn print(format: Format, derived: &Derived, stages: &[Stage], proofs: Option<Proofs>) -> String {
     let document = pipeline::documented(derived, stages);
-    let steps = proofs
-        .as_ref()
-        .map_or(String::new(), |proofs| proof_text(proofs, derived));
+    let steps = proofs.as_ref().map_or(String::new(), |proofs| proof_text(proofs, derived));
     match format {
         Format::Text => format!("{}{steps}", emit::text::print(&document)),
         Format::Latex => {
@@ -181,15 +143,8 @@ fn print(format: Format, derived: &Derived, stages: &[Stage], proofs: Option<Pro
 
 fn proof_text(proofs: &Proofs, derived: &Derived) -> String {
     let one = |shown: &Shown| emit::proof::print(&shown.name, &shown.value.proof, &derived.rules);
-    let all = proofs
-        .shown
-        .iter()
-        .map(|shown| format!("\n{}", one(shown)))
-        .collect::<String>();
-    format!(
-        "\nProofs\n{all}\n{}, replayed\n",
-        count(proofs.steps, "step")
-    )
+    let all = proofs.shown.iter().map(|shown| format!("\n{}", one(shown))).collect::<String>();
+    format!("\nProofs\n{all}\n{}, replayed\n", count(proofs.steps, "step"))
 }
 
 fn proof_json(proofs: &Proofs) -> Value {

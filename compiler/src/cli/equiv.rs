@@ -13,12 +13,10 @@ use super::read;
 
 /// Decide whether two recipes induce the same update rule, with a proof or with evidence
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Exit code 0 if it is proven, 1 if they differ or neither can be shown.\n\n\
+#[command(after_help = "Exit code 0 if it is proven, 1 if they differ or neither can be shown.\n\n\
     Examples:\n  \
     energyc equiv mine.recipe softmax\n  \
-    energyc equiv old.recipe new.recipe"
-)]
+    energyc equiv old.recipe new.recipe")]
 pub struct Args {
     /// A recipe file, a shipped recipe, or `-`
     #[arg(value_name = "A")]
@@ -59,9 +57,5 @@ fn print(answer: &Equivalence, rules: &RuleSet) -> Outcome {
 }
 
 fn negative(answer: &str, why: &str) -> Outcome {
-    Outcome {
-        results: format!("{answer}\n    {why}\n"),
-        messages: String::new(),
-        exit: Exit::Wrong,
-    }
+    Outcome { results: format!("{answer}\n    {why}\n"), messages: String::new(), exit: Exit::Wrong }
 }

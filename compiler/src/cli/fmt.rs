@@ -9,13 +9,11 @@ use super::{atomic, read};
 
 /// Format recipe files in place, comments kept
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "A file with errors is left alone. `-` formats standard input to standard output.\n\n\
+#[command(after_help = "A file with errors is left alone. `-` formats standard input to standard output.\n\n\
     Examples:\n  \
     energyc fmt mine.recipe\n  \
     energyc fmt --check recipes/*.recipe\n  \
-    energyc fmt - < mine.recipe"
-)]
+    energyc fmt - < mine.recipe")]
 pub struct Args {
     /// Recipe files, or `-`
     #[arg(value_name = "FILE", required = true)]
@@ -42,10 +40,7 @@ fn format_one(file: &Path, only_check: bool, color: bool) -> Outcome {
     };
     let changes = formatted != source.text;
     match (only_check, read::is_stdin(file)) {
-        (true, _) if changes => Outcome {
-            results: format!("{}\n", source.name),
-            ..Outcome::wrong(String::new())
-        },
+        (true, _) if changes => Outcome { results: format!("{}\n", source.name), ..Outcome::wrong(String::new()) },
         (true, _) => Outcome::default(),
         (false, true) => Outcome::good(formatted),
         (false, false) if changes => write(file, &formatted, color),
@@ -55,10 +50,7 @@ fn format_one(file: &Path, only_check: bool, color: bool) -> Outcome {
 
 fn write(file: &Path, text: &str, color: bool) -> Outcome {
     match atomic::replace(file, text) {
-        Ok(()) => Outcome {
-            messages: format!("formatted {}\n", file.display()),
-            ..Outcome::default()
-        },
+        Ok(()) => Outcome { messages: format!("formatted {}\n", file.display()), ..Outcome::default() },
         Err(error) => {
             let text = format!("cannot write `{}`: {error}", file.display());
             Outcome::wrong(message("error", &text, color))

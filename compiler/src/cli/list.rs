@@ -17,7 +17,7 @@ use super::shipped::{SHIPPED, Shipped};
 use super::table::{shortened, table};
 
 /// Formulas longer than this are cut in the table; JSON has them whole.
-const FORMULA_WIDTH: usize = 56;
+const FORMULA_WIDTH: usize = 44;
 
 /// List the ingredients that every recipe may use, and the shipped recipes
 #[derive(clap::Args, Debug)]
@@ -126,36 +126,24 @@ fn title(kind: Kind) -> &'static str {
 
 fn in_columns(kinds: &[(Kind, Vec<Entry>)], recipes: &[Entry]) -> String {
     let section = |title: &str, entries: &[Entry]| format!("{title}\n{}", columns(entries));
-    let mut sections: Vec<String> = kinds
-        .iter()
-        .map(|(kind, entries)| section(title(*kind), entries))
-        .collect();
+    let mut sections: Vec<String> = kinds.iter().map(|(kind, entries)| section(title(*kind), entries)).collect();
     sections.push(section("Recipes", recipes));
     sections.join("\n")
 }
 
 fn columns(entries: &[Entry]) -> String {
-    let row = |entry: &Entry| {
-        [
-            entry.name.clone(),
-            shortened(&entry.formula, FORMULA_WIDTH),
-            entry.about.clone(),
-        ]
-    };
+    let row = |entry: &Entry| [entry.name.clone(), shortened(&entry.formula, FORMULA_WIDTH), entry.about.clone()];
     table(&entries.iter().map(row).collect::<Vec<_>>(), 2)
 }
 
 fn as_json(kinds: &[(Kind, Vec<Entry>)], recipes: &[Entry]) -> String {
     let entries = |entries: &[Entry]| -> Value {
-        let all = entries.iter().map(|entry| {
-            json!({ "name": entry.name, "formula": entry.formula, "about": entry.about })
-        });
+        let all =
+            entries.iter().map(|entry| json!({ "name": entry.name, "formula": entry.formula, "about": entry.about }));
         Value::Array(all.collect())
     };
-    let ingredients: serde_json::Map<String, Value> = kinds
-        .iter()
-        .map(|(kind, found)| (kind.as_str().to_string(), entries(found)))
-        .collect();
+    let ingredients: serde_json::Map<String, Value> =
+        kinds.iter().map(|(kind, found)| (kind.as_str().to_string(), entries(found))).collect();
     let value = json!({ "ingredients": ingredients, "recipes": entries(recipes) });
     format!("{value:#}\n")
 }

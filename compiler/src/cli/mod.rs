@@ -16,13 +16,14 @@ mod read;
 mod shipped;
 mod table;
 mod verify;
+mod warnings;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use outcome::{Exit, Outcome, message};
+use outcome::{Outcome, message};
 
 /// Large enough for the deepest term the limits of the earlier stages let through.
 const STACK_BYTES: usize = 256 << 20;
@@ -73,9 +74,7 @@ enum Command {
 /// Runs a command and prints what it has to say.
 pub fn run(args: Args) -> ExitCode {
     let color = use_color(args.color);
-    let worker = std::thread::Builder::new()
-        .stack_size(STACK_BYTES)
-        .spawn(move || outcome_of(&args.command, color));
+    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || outcome_of(&args.command, color));
     let outcome = match worker.map(std::thread::JoinHandle::join) {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => return failed("this is a bug in energyc; please report it", color),

@@ -45,9 +45,9 @@ fn template(name: &str) -> String {
 
 /// A name is what the language takes for one.
 fn parse(name: &str) -> Result<String, String> {
-    let looks_right = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if !looks_right {
-        return Err("a name is made of letters, digits and `_`".to_string());
+    let begins_right = !name.is_empty() && !name.starts_with(char::is_numeric);
+    if !begins_right || !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        return Err("a name is made of letters, digits and `_`, and begins with no digit".to_string());
     }
     match pipeline::front(&template(name)) {
         (Some(_), _) => Ok(name.to_string()),

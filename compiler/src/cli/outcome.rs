@@ -23,19 +23,12 @@ pub struct Outcome {
 impl Outcome {
     /// Only results.
     pub fn good(results: String) -> Outcome {
-        Outcome {
-            results,
-            ..Outcome::default()
-        }
+        Outcome { results, ..Outcome::default() }
     }
 
     /// Only a message, and a failure.
     pub fn wrong(messages: String) -> Outcome {
-        Outcome {
-            messages,
-            exit: Exit::Wrong,
-            ..Outcome::default()
-        }
+        Outcome { messages, exit: Exit::Wrong, ..Outcome::default() }
     }
 
     /// What diagnostics come to: an error is a failure.
@@ -69,9 +62,5 @@ pub fn message(level: &str, text: &str, color: bool) -> String {
 
 /// `1 file`, `2 files`.
 pub fn count(n: usize, one: &str) -> String {
-    if n == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{n} {one}s")
-    }
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }

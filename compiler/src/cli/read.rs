@@ -30,9 +30,8 @@ pub fn source(argument: &Path, color: bool) -> Result<Source, Outcome> {
 /// The text of a file, or of standard input for `-`.
 pub fn from_disk(argument: &Path, color: bool) -> Result<Source, Outcome> {
     let name = display_name(argument);
-    let refused = |diagnostic: Diagnostic| {
-        Outcome::of_diagnostics(&[diagnostic], &Source::new(name.as_str(), ""), color)
-    };
+    let refused =
+        |diagnostic: Diagnostic| Outcome::of_diagnostics(&[diagnostic], &Source::new(name.as_str(), ""), color);
     let bytes = bytes(argument).map_err(refused)?;
     read_source(bytes, name.as_str()).map_err(refused)
 }
@@ -44,10 +43,7 @@ pub fn recipe(argument: &Path, color: bool) -> Result<(Recipe, Outcome), Outcome
     let outcome = Outcome::of_diagnostics(&diagnostics, &source, color);
     match recipe {
         Some(recipe) => Ok((recipe, outcome)),
-        None => Err(Outcome {
-            exit: Exit::Wrong,
-            ..outcome
-        }),
+        None => Err(Outcome { exit: Exit::Wrong, ..outcome }),
     }
 }
 
@@ -57,11 +53,7 @@ pub fn is_stdin(argument: &Path) -> bool {
 
 /// The argument in messages.
 pub fn display_name(argument: &Path) -> String {
-    if is_stdin(argument) {
-        "<stdin>".to_string()
-    } else {
-        argument.display().to_string()
-    }
+    if is_stdin(argument) { "<stdin>".to_string() } else { argument.display().to_string() }
 }
 
 fn bytes(argument: &Path) -> Result<Vec<u8>, Diagnostic> {
@@ -90,7 +82,5 @@ fn cannot_read(argument: &Path, error: &io::Error) -> Diagnostic {
     }
     let names = shipped::SHIPPED.iter().map(|shipped| shipped.name);
     let wanted = name.strip_suffix(".recipe").unwrap_or(&name);
-    diagnostic
-        .did_you_mean(wanted, names)
-        .help("`energyc list` shows the shipped recipes")
+    diagnostic.did_you_mean(wanted, names).help("`energyc list` shows the shipped recipes")
 }

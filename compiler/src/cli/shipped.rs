@@ -47,9 +47,7 @@ mod tests {
         let entries = std::fs::read_dir(folder).expect("the folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
         let names = names.map(|name| name.to_string_lossy().into_owned());
-        let mut names: Vec<String> = names
-            .filter_map(|name| name.strip_suffix(".recipe").map(String::from))
-            .collect();
+        let mut names: Vec<String> = names.filter_map(|name| name.strip_suffix(".recipe").map(String::from)).collect();
         names.sort();
         let listed: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
         assert_eq!(listed, names);

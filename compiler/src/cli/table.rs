@@ -27,6 +27,20 @@ pub fn shortened(text: &str, most: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// Lines of at most `most` columns, broken between words.
+pub fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let room = lines.last().map_or(0, |line| width(line) + 1 + width(word)) <= most;
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if room => *line = format!("{line} {word}"),
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
+
 /// Columns; combining marks take none.
 pub fn width(text: &str) -> usize {
     let marks = '\u{300}'..='\u{36f}';
@@ -42,6 +56,13 @@ mod tests {
         let rows = [["k\u{304}", "one", ""], ["∇F", "x", "last"]].map(|row| row.map(String::from));
         assert_eq!(table(&rows, 1), " k\u{304}   one\n ∇F  x    last\n");
         assert_eq!(table::<2>(&[], 1), "");
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        assert_eq!(wrapped("α β γδε ζ", 3), ["α β", "γδε", "ζ"]);
+        assert_eq!(wrapped("too long", 3), ["too", "long"]);
+        assert_eq!(wrapped("", 3), [""]);
     }
 
     #[test]

@@ -22,15 +22,6 @@ pub struct Hessian {
 /// The column axis of the matrix.
 pub const COLUMN: Axis = Axis::new(Space::Head, 9);
 
-/// The identity matrix over two component axes.
-pub fn identity(row: Axis, column: Axis) -> Expr {
-    Expr::leaf(Leaf::new(Role::Matrix, 1000, "I", &[row, column], Sign::NonNegative))
-}
-
-pub fn is_identity(leaf: &Leaf) -> bool {
-    leaf.role == Role::Matrix && leaf.ordinal == 1000
-}
-
 /// The Hessian of the derived energy.
 pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
     let options = options_for(&derivation.recipe, options);
@@ -50,7 +41,7 @@ fn peel(e: &Expr, probe: &Leaf) -> Option<Expr> {
         return None;
     }
     match e.op() {
-        Op::Leaf(leaf) => leaf.axes.contains(&Axis::E).then(|| identity(Axis::E, COLUMN)),
+        Op::Leaf(leaf) => leaf.axes.contains(&Axis::E).then(|| Expr::leaf(Leaf::identity(Axis::E, COLUMN))),
         Op::Add(xs) => Some(Expr::add(xs.iter().map(|x| peel(x, probe)).collect::<Option<Vec<_>>>()?)),
         Op::Mul(xs) => {
             let at = xs.iter().position(|x| traverse::mentions(x, probe))?;

@@ -14,7 +14,7 @@ mod parameterize;
 mod update;
 
 pub use backward::{Backward, backward};
-pub use hessian::{COLUMN, Hessian, hessian, is_identity};
+pub use hessian::{COLUMN, Hessian, hessian};
 pub use kinks::{Kink, kinks};
 pub use naming::{Named, hide, reveal};
 pub use parameterize::{free_values, vector_part};

@@ -1,12 +1,13 @@
 //! Two directions: a proof that they are one, or numbers that they are not.
 //!
 //! ```text
-//! raw A ──simplify──▶ A ══ or one e-graph run ══ B ◀──simplify── raw B
+//! raw A ──simplify──▶ A ══ (multiplied out, or one e-graph run) ══ B ◀──simplify── raw B
 //! ```
 //! The raw direction is −∇_q F_h as differentiation leaves it, with values put in and names revealed; F_h is the energy
 //! after its own proven simplification, because constraints are put in before differentiating.
 
 use super::Equivalence;
+use super::canonical::canonical;
 use super::numbers;
 use super::reverse::{reversed, rewound};
 use crate::check::recipe::{Recipe, Values};
@@ -16,7 +17,7 @@ use crate::ir::sample::Norm;
 use crate::simplify::language::{AtomName, Term};
 use crate::simplify::proof::{self, Lemma};
 use crate::simplify::saturate::saturate;
-use crate::simplify::{Options, Proof, Simplified, simplify};
+use crate::simplify::{Options, Proof, simplify};
 use egg::RecExpr;
 
 /// Compares the directions of two recipes over the same inputs.
@@ -24,13 +25,11 @@ pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) ->
     let norms = norms(a, b);
     let shared = options.clone().assuming(norms.clone());
     let (first, second) = (tidy(a, options, &shared), tidy(b, options, &shared));
-    let between = if first.term == second.term { Ok(vec![]) } else { steps_between(&first.term, &second.term, &shared) };
-    let proof = between.and_then(|middle| joined(&first, middle, &second, &shared));
-    let problem = match proof {
+    let problem = match proven(&first, &second, &shared) {
         Ok(proof) => return Equivalence::Proven { proof, notes },
         Err(problem) => problem,
     };
-    match numbers::difference("the direction ", &first.proof.start, &second.proof.start, &norms) {
+    match numbers::difference("the direction ", &first.start, &second.start, &norms) {
         Ok(Some(evidence)) => Equivalence::Differ { evidence },
         Ok(None) => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
         Err(reason) => Equivalence::Unknown { reason },
@@ -48,15 +47,35 @@ fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
     norms
 }
 
-/// The raw direction and its simplification.
-fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Simplified {
+/// The proof from the raw direction to the simplified one.
+fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Proof {
     let derivation = derive(recipe, options);
     let descent = reveal(&derivation.gradient.proof.start, &derivation.names).neg();
     let raw = match recipe.values {
         Values::Tied => descent,
         Values::Free => free_values(&descent),
     };
-    simplify(&raw, shared)
+    simplify(&raw, shared).proof
+}
+
+/// A proof between two starts, the cheapest way that works: their ends meet, or multiplied out they do, or one run of
+/// the rules joins them.
+fn proven(a: &Proof, b: &Proof, options: &Options) -> Result<Proof, String> {
+    if a.end == b.end {
+        return joined(a, vec![], b, options);
+    }
+    let (longer_a, longer_b) = (multiplied_out(a, options), multiplied_out(b, options));
+    if longer_a.end == longer_b.end {
+        return joined(&longer_a, vec![], &longer_b, options);
+    }
+    let middle = steps_between(&a.end, &b.end, options)?;
+    joined(a, middle, b, options)
+}
+
+fn multiplied_out(proof: &Proof, options: &Options) -> Proof {
+    let more = canonical(&proof.end, &options.rules);
+    let lemmas = proof.lemmas.iter().cloned().chain(more.lemmas).collect();
+    Proof { start: proof.start.clone(), lemmas, end: more.end }
 }
 
 /// Steps from one term to the other, if one run of the rules joins them.
@@ -75,17 +94,17 @@ fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, St
 }
 
 /// raw A → A → B → raw B, replayed by the checker.
-fn joined(a: &Simplified, middle: Vec<Lemma>, b: &Simplified, options: &Options) -> Result<Proof, String> {
+fn joined(a: &Proof, middle: Vec<Lemma>, b: &Proof, options: &Options) -> Result<Proof, String> {
     let whole = |back: Vec<Lemma>| {
-        let lemmas = a.proof.lemmas.iter().cloned().chain(middle.clone()).chain(back).collect();
-        Proof { start: a.proof.start.clone(), lemmas, end: b.proof.start.clone() }
+        let lemmas = a.lemmas.iter().cloned().chain(middle.clone()).chain(back).collect();
+        Proof { start: a.start.clone(), lemmas, end: b.start.clone() }
     };
-    let plain = whole(reversed(&b.proof));
+    let plain = whole(reversed(b));
     if proof::check(&plain, &options.rules).is_ok() {
         return Ok(plain);
     }
     // An end that also stands elsewhere makes a lemma irreversible; then every step says where it applies.
-    let placed = whole(rewound(&b.proof));
+    let placed = whole(rewound(b));
     proof::check(&placed, &options.rules).map_err(|e| format!("the joined proof does not replay: {e}"))?;
     Ok(placed)
 }

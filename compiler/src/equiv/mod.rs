@@ -4,6 +4,7 @@
 //! compared: how values are written back, the optimizer's program, the steps, and the direction. A direction is proven
 //! equal by a proof from one unsimplified direction to the other, shown different by numbers, or left open.
 
+mod canonical;
 mod direction;
 mod matching;
 mod numbers;

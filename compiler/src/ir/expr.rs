@@ -58,6 +58,13 @@ impl Leaf {
     pub fn new(role: Role, ordinal: u16, name: &str, axes: &[Axis], sign: Sign) -> Leaf {
         Leaf { role, ordinal, axes: axes.to_vec(), sign, name: name.into() }
     }
+    /// The identity matrix.
+    pub fn identity(row: Axis, column: Axis) -> Leaf {
+        Leaf::new(Role::Matrix, u16::MAX, "I", &[row, column], Sign::NonNegative)
+    }
+    pub fn is_identity(&self) -> bool {
+        self.role == Role::Matrix && self.ordinal == u16::MAX
+    }
     /// Whether both name the same input, whatever their axes are called.
     pub fn same_input(&self, other: &Leaf) -> bool {
         self.role == other.role && self.ordinal == other.ordinal && self.name == other.name

@@ -55,7 +55,7 @@ pub fn latex(name: &str) -> (String, Option<String>) {
     let (base, sub) = split(rest);
     let letter = match lookup(base) {
         Some((_, _, latex)) => latex.to_string(),
-        None if base == "∇F" => r"\nabla F".to_string(),
+        None if base.starts_with('∇') => base.replacen('∇', r"\nabla ", 1).trim_end().to_string(),
         None if base.chars().count() == 1 => base.to_string(),
         None => format!(r"\mathrm{{{base}}}"),
     };

@@ -22,6 +22,10 @@ pub struct Writer {
     pub used_means: Vec<(Leaf, Leaf)>,
     letters: Vec<(Axis, &'static str)>,
     show_query: bool,
+    /// Component axes are written as indices e, f, …: the way out where vectors and matrices do not suffice.
+    show_components: bool,
+    /// Vector notation could not say what was asked of it.
+    stuck: bool,
 }
 
 impl Writer {
@@ -32,7 +36,18 @@ impl Writer {
 
     /// The formula of a term. A term that is a mean and nothing else is written out.
     pub fn write(&mut self, e: &Expr) -> Math {
+        self.show_components = false;
+        let formula = self.attempt(e);
+        if !self.stuck {
+            return formula;
+        }
+        self.show_components = true;
+        self.attempt(e)
+    }
+
+    fn attempt(&mut self, e: &Expr) -> Math {
         self.letters.clear();
+        self.stuck = false;
         self.show_query = traverse::subterms(e).iter().any(|x| matches!(x.op(), Op::Sum(a, _) if a.space == Space::Query));
         for axis in e.axes().iter().filter(|a| a.space == Space::Token) {
             let letter = self.free_letter();
@@ -110,6 +125,7 @@ impl Writer {
                     let letter = self.letters.iter().rev().find(|(a, _)| a == axis).map_or("i", |(_, l)| l);
                     symbol.indices.push(letter.into());
                 }
+                Space::Head if self.show_components => symbol.indices.push(component(*axis).into()),
                 _ => {}
             }
         }
@@ -223,14 +239,20 @@ impl Writer {
         } else if !open.is_empty() || !vectors.is_empty() || !closed.is_empty() {
             // The coefficient stands in front; what carries an index stays with the rest.
             let (indexed, plain): (Vec<Math>, Vec<Math>) = above.into_iter().partition(|m| has_index(m) && !below.iter().any(has_index));
-            out.push(Math::fraction(Math::product(plain), Math::product(below)));
-            out.extend(indexed.into_iter().chain(closed));
+            let inner = |m: &Math| matches!(m, Math::Inner(..) | Math::Power(..));
+            if plain.is_empty() && indexed.is_empty() && below.iter().any(has_index) && closed.len() == 1 && inner(&closed[0]) {
+                out.push(Math::fraction(Math::product(closed), Math::product(below)));
+            } else {
+                out.push(Math::fraction(Math::product(plain), Math::product(below)));
+                out.extend(indexed.into_iter().chain(closed));
+            }
         } else {
             out.push(Math::fraction(Math::product(above), Math::product(below)));
         }
         match vectors.len() {
             0 => {}
             1 => out.push(vectors.remove(0)),
+            _ if self.show_components => out.extend(vectors),
             _ => out.push(Math::Elementwise(vectors)),
         }
         out.extend(open);
@@ -326,6 +348,9 @@ impl Writer {
 
     /// Σ over components: norms, inner products, matrix–vector products.
     fn component_sum(&mut self, axis: Axis, body: &Expr) -> Math {
+        if self.show_components {
+            return Math::Over("Σ", component(axis).into(), Box::new(self.term(body)));
+        }
         let (c, rest) = body.split_coefficient();
         if let Op::Add(terms) = rest.op() {
             return self.sum(&terms.iter().map(|t| Expr::sum(axis, &t.scale(&c))).collect::<Vec<_>>());
@@ -363,6 +388,7 @@ impl Writer {
                 let vector = if others.len() == 1 { others.into_iter().next() } else { Some(Math::Elementwise(others)) };
                 return Math::Product(vec![matrix].into_iter().chain(vector).collect());
             }
+            self.stuck = true;
         }
         // The cotangent or probe first, then q, then the rest.
         let mut order: Vec<&Expr> = vectors.iter().collect();
@@ -396,6 +422,7 @@ impl Writer {
                 });
                 Some(Math::sum(terms.collect::<Option<Vec<_>>>()?))
             }
+            Op::Sum(Axis::T, body) => Some(Math::Over("Σ", "t".into(), Box::new(self.matrix(body, row, column)?))),
             Op::Sum(axis, body) if axis.space == Space::Token => {
                 let letter = self.free_letter();
                 self.letters.push((*axis, letter));
@@ -422,7 +449,7 @@ impl Writer {
                         Math::Outer(Box::new(vector(self, &rows)), Box::new(vector(self, &columns)))
                     }
                     ([m], true, true) => self.matrix(m, row, column)?,
-                    ([m], false, true) if m.as_leaf().is_some_and(crate::derive::is_identity) => {
+                    ([m], false, true) if m.as_leaf().is_some_and(Leaf::is_identity) => {
                         Math::Call("diag", Box::new(vector(self, &rows)))
                     }
                     _ => return None,
@@ -444,6 +471,11 @@ impl Writer {
             _ => None,
         }
     }
+}
+
+/// The index letter of a component axis.
+fn component(axis: Axis) -> &'static str {
+    ["e", "f", "g", "a", "b"].get(axis.index as usize).copied().unwrap_or("c")
 }
 
 /// S(p), the entropy of the weights; which one, the document says.

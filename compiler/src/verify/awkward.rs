@@ -2,12 +2,13 @@
 
 use super::parts::Parts;
 use super::report::Line;
-use super::samples::{Mask, SHAPES, Sample, Source};
+use super::samples::{Mask, SHAPES, Sample, Source, constrain_query};
 use super::slopes::moved;
 use super::trials::{Gap, Tally};
 use crate::check::inputs;
 use crate::derive::{Kink, kinks};
 use crate::ir::eval::{Env, evaluate};
+use crate::ir::sample::Norm;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr};
 
@@ -26,7 +27,7 @@ pub fn awkward(parts: &Parts) -> Line {
         let start = source.draw(shape, 2).map(|s| s.env);
         let end = source.draw(shape, 3).map(|s| s.env);
         if let (Some(start), Some(end)) = (start, end) {
-            points.extend(kinks(parts.energy()).iter().filter_map(|kink| on_kink(kink, &start, &end)));
+            points.extend(kinks(parts.energy()).iter().filter_map(|kink| on_kink(kink, &start, &end, &source.norms)));
         }
         points.extend(source.masked(Mask::BlindRow).draw(shape, 4).map(|s| ("a query that sees nothing".into(), s.env)));
     }
@@ -74,12 +75,15 @@ fn degenerate(sample: &Sample) -> Vec<(String, Env)> {
 }
 
 /// The point between two draws at which some entry of the kink's place changes sign, by halving.
-fn on_kink(kink: &Kink, start: &Env, end: &Env) -> Option<(String, Env)> {
+fn on_kink(kink: &Kink, start: &Env, end: &Env, norms: &[Norm]) -> Option<(String, Env)> {
     let place = kink.place.0.minus(&kink.place.1);
     let q = inputs::q();
     let goal = end.values.get(&*q.name)?;
     let at = |s: f64| {
-        moved(start, &q, |x| x.data.iter_mut().zip(&goal.data).for_each(|(x, y)| *x += s * (y - *x)))
+        let step = |x: &mut Tensor| x.data.iter_mut().zip(&goal.data).for_each(|(x, y)| *x += s * (y - *x));
+        let mut env = moved(start, &q, step);
+        constrain_query(&mut env, norms);
+        env
     };
     let side = |s: f64| Some(evaluate(&place, &at(s)).ok()?.data.iter().map(|x| *x > 0.0).collect::<Vec<_>>());
     let (first, last) = (side(0.0)?, side(1.0)?);
@@ -103,13 +107,17 @@ fn broken((point, env): &(String, Env), (name, term): &(String, Expr)) -> Gap {
         Err(problem) => return Gap::impossible(format!("{name} where {point}: {problem}")),
     };
     let infinite = value.data.iter().filter(|x| !x.is_finite()).count();
-    let blind = |t: usize| env.visible.as_ref().is_some_and(|v| !v.chunks(env.sizes.tokens).nth(t).is_some_and(|row| row.contains(&true)));
+    let ghosts = ghosts(&value, env);
+    let place = format!("{name} has {infinite} entries that are not finite and {ghosts} that should be 0, at: {point}");
+    if infinite + ghosts == 0 { Gap::NONE } else { Gap { error: (infinite + ghosts) as f64, place } }
+}
+
+/// The entries other than 0 of queries that see nothing.
+fn ghosts(value: &Tensor, env: &Env) -> usize {
     // The query axis comes first.
-    let rows = value.axes.first() == Some(&Axis::T);
-    let width = if rows { value.data.len() / env.sizes.queries.max(1) } else { 1 };
-    let ghosts = if rows { value.data.chunks(width.max(1)).enumerate().filter(|(t, row)| blind(*t) && row.iter().any(|x| *x != 0.0)).count() } else { 0 };
-    match infinite + ghosts {
-        0 => Gap::NONE,
-        count => Gap { error: count as f64, place: format!("{name} has {infinite} entries that are not finite and {ghosts} rows that should be 0, at: {point}") },
-    }
+    let (Some(visible), Some(&Axis::T)) = (&env.visible, value.axes.first()) else { return 0 };
+    let width = (value.data.len() / env.sizes.queries.max(1)).max(1);
+    let rows = value.data.chunks(width).zip(visible.chunks(env.sizes.tokens));
+    let blind = rows.filter(|(_, seen)| !seen.contains(&true));
+    blind.map(|(row, _)| row.iter().filter(|x| **x != 0.0).count()).sum()
 }

@@ -30,9 +30,10 @@ pub fn vjp(parts: &Parts) -> Line {
     });
     let tally = [Mask::Partial, Mask::BlindRow].map(slopes).into_iter().fold(slopes(Mask::None), |a, b| a.join(b));
     let tally = tally.join(blind);
-    let names: Vec<&str> = claims.iter().map(|(leaf, _)| &*leaf.name).collect();
+    let used = claims.iter().filter(|(_, formula)| !formula.is_zero());
+    let names: Vec<&str> = used.map(|(leaf, _)| &*leaf.name).collect();
     let detail = format!(
-        "cotangents of {} against finite differences of ⟨g, direction⟩, under masks too; \
+        "cotangents of {} (and 0 for any other input) against finite differences of ⟨g, direction⟩, under masks too; \
          a query that sees nothing adds exactly 0; {} samples",
         names.join(", "),
         tally.samples
@@ -65,12 +66,12 @@ fn against_slopes(claims: &[Claim], loss: &Expr, sample: &Sample) -> Result<Opti
 /// The first query sees nothing: its own cotangent is exactly 0, and its q and g change nobody's.
 fn unmoved_by_blind_row(claims: &[Claim], cotangent: &Leaf, sample: &Sample) -> Result<Gap, String> {
     let width = sample.env.sizes.head;
-    let shift = |x: &mut Tensor| x.data[..width].iter_mut().for_each(|x| *x += 1.0);
+    let shift = |x: &mut Tensor| x.data.iter_mut().take(width).for_each(|x| *x += 1.0);
     let other = moved(&moved(&sample.env, &inputs::q(), shift), cotangent, shift);
     let (before, after) = (values(claims, &sample.env)?, values(claims, &other)?);
     for (((input, _), before), after) in claims.iter().zip(&before).zip(&after) {
         let own = slopes::along(before, &input.axes, &sample.env);
-        if input.same_input(&inputs::q()) && own.data[..width].iter().any(|x| *x != 0.0) {
+        if input.same_input(&inputs::q()) && own.data.iter().take(width).any(|x| *x != 0.0) {
             return Ok(Gap::impossible("∂q of a query that sees nothing is not 0".to_string()));
         }
         if before.data != after.data {

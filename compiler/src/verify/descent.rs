@@ -3,12 +3,13 @@
 use super::parts::{Parts, through_z, tied};
 use super::report::{Line, Outcome};
 use super::samples::Source;
-use super::slopes::moved;
+use super::slopes::{self, moved};
 use super::trials::{Gap, Tally, run};
 use crate::check::inputs;
 use crate::check::recipe::Values;
 use crate::derive::kinks;
 use crate::ir::eval::{Env, evaluate};
+use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf};
 
 /// Rows whose squared step is below this stand at a minimum already.
@@ -50,14 +51,17 @@ fn steps(parts: &Parts, energy: &Expr, direction: &Expr, input: &Leaf) -> Tally 
 
 /// For every query there is a step size down to [`SMALLEST_STEP`] at which its F is lower.
 fn lowers(energy: &Expr, direction: &Expr, input: &Leaf, env: &Env) -> Result<Gap, String> {
-    let along = super::slopes::along(&evaluate(direction, env)?, &input.axes, env);
-    let width = along.data.len() / env.sizes.queries.max(1);
+    let along = slopes::along(&evaluate(direction, env)?, &input.axes, env);
+    let width = (along.data.len() / env.sizes.queries.max(1)).max(1);
+    let squares: Vec<f64> = along.data.chunks(width).map(|row| row.iter().map(|x| x * x).sum()).collect();
     let before = per_query(energy, env)?;
     let mut rise = vec![f64::INFINITY; before.len()];
     let mut step = 1.0;
     while step > 0.9 * SMALLEST_STEP {
-        let add = |x: &mut crate::ir::tensor::Tensor| {
-            x.data.iter_mut().zip(&along.data).for_each(|(x, d)| *x += step * d);
+        // η d / (1 + ‖d‖²), row by row: next to a pole the direction is long, and the step must not be.
+        let add = |x: &mut Tensor| {
+            let entries = x.data.iter_mut().zip(&along.data).enumerate();
+            entries.for_each(|(at, (x, d))| *x += step * d / (1.0 + squares[at / width]));
         };
         let after = per_query(energy, &moved(env, input, add))?;
         for ((rise, after), before) in rise.iter_mut().zip(&after).zip(&before) {
@@ -65,8 +69,7 @@ fn lowers(energy: &Expr, direction: &Expr, input: &Leaf, env: &Env) -> Result<Ga
         }
         step *= 0.1;
     }
-    let worst = along.data.chunks(width.max(1)).zip(&rise).enumerate().map(|(t, (row, &rise))| {
-        let square: f64 = row.iter().map(|x| x * x).sum();
+    let worst = squares.iter().zip(&rise).enumerate().map(|(t, (&square, &rise))| {
         let is_lower = rise < 0.0 || square < STILL;
         let place = || format!("F of query {t} does not fall: it changes by {rise:.1e} at best along {}", input.name);
         // No change at all is a failure too, so the error is never 0 there.
@@ -77,5 +80,5 @@ fn lowers(energy: &Expr, direction: &Expr, input: &Leaf, env: &Env) -> Result<Ga
 
 /// F, a number a query.
 fn per_query(energy: &Expr, env: &Env) -> Result<Vec<f64>, String> {
-    Ok(super::slopes::along(&evaluate(energy, env)?, &[Axis::T], env).data)
+    Ok(slopes::along(&evaluate(energy, env)?, &[Axis::T], env).data)
 }

@@ -46,8 +46,9 @@ pub fn matrix(parts: &Parts) -> Line {
     };
     let product = parts.reveal(&parts.hessian.product.term);
     let applied = parts.reveal(&apply(matrix, &parts.hessian.probe));
-    let terms = vec![product.clone(), applied.clone()];
-    let tally = run(&Source::new(terms, parts.norms()), |sample| {
+    let terms = vec![product.clone(), applied.clone(), parts.energy().clone()];
+    let source = Source::new(terms, parts.norms()).avoiding(kinks(parts.energy()));
+    let tally = run(&source, |sample| {
         let env = with_identity(&sample.env, matrix);
         let (got, expected) = (evaluate(&applied, &env)?, evaluate(&product, &env)?);
         Ok(Some(gap("Σ_f C[e,f]·u[f] at ", &got, &expected, env.sizes)))

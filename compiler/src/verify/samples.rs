@@ -1,5 +1,6 @@
 //! Random inputs to verify on: sizes with an edge each, seeds, masks, and distance from the kinks of the energy.
 
+use crate::check::inputs;
 use crate::derive::Kink;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Norm, Random, sample};
@@ -68,8 +69,48 @@ impl Source {
         let mut random = Random::new(seed);
         let mut env = sample(&self.terms, sizes, &self.norms, &mut random);
         env.visible = visibility(self.mask, queries, tokens, &mut random);
+        constrain_token(&mut env, &self.norms);
         let is_near = self.kinks.iter().any(|kink| near(kink, &env));
         (!is_near).then_some(Sample { env, seed })
+    }
+}
+
+/// Scales every row of q that a norm is given for.
+pub fn constrain_query(env: &mut Env, norms: &[Norm]) {
+    let Some(radius) = radius_of_query(env, norms) else { return };
+    let width = env.sizes.head;
+    let Some(q) = env.values.get_mut(&*inputs::q().name) else { return };
+    for row in q.data.chunks_mut(width) {
+        scale_to(row, radius, length(row));
+    }
+}
+
+/// Scales every row of z so that q = W1 z has the norm that is given for q.
+fn constrain_token(env: &mut Env, norms: &[Norm]) {
+    let Some(radius) = radius_of_query(env, norms) else { return };
+    let Some(w1) = env.values.get(&*inputs::w1().name).cloned() else { return };
+    let width = env.sizes.model;
+    let Some(z) = env.values.get_mut(&*inputs::z().name) else { return };
+    for row in z.data.chunks_mut(width) {
+        let component = |w: &[f64]| w.iter().zip(&*row).map(|(w, z)| w * z).sum::<f64>();
+        let q: Vec<f64> = w1.data.chunks(width).map(component).collect();
+        scale_to(row, radius, length(&q));
+    }
+}
+
+fn radius_of_query(env: &Env, norms: &[Norm]) -> Option<f64> {
+    let (_, radius) = norms.iter().find(|(vector, _)| vector.same_input(&inputs::q()))?;
+    evaluate(radius, env).ok()?.data.first().copied()
+}
+
+fn length(row: &[f64]) -> f64 {
+    row.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// Scales a row that is `now` long; 0 stays 0.
+fn scale_to(row: &mut [f64], radius: f64, now: f64) {
+    if now > 0.0 {
+        row.iter_mut().for_each(|x| *x *= radius / now);
     }
 }
 

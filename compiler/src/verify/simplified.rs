@@ -4,7 +4,7 @@ use super::parts::Parts;
 use super::report::{Line, Outcome};
 use super::samples::{Mask, Source};
 use super::trials::{Gap, Tally, gap, run};
-use crate::derive::hide;
+use crate::derive::{hide, kinks};
 use crate::ir::Expr;
 use crate::ir::eval::evaluate_all;
 use crate::simplify::{Simplified, proof};
@@ -19,8 +19,10 @@ pub fn values(parts: &Parts) -> Line {
         .map(|(name, s)| (name.clone(), parts.reveal(&s.proof.start), parts.reveal(&s.term)))
         .filter(|(_, before, after)| before != after)
         .collect();
-    let terms = pairs.iter().flat_map(|(_, before, after)| [before.clone(), after.clone()]).collect();
-    let source = Source::new(terms, parts.norms());
+    let terms = pairs.iter().flat_map(|(_, before, after)| [before.clone(), after.clone()]);
+    let terms = terms.chain([parts.energy().clone()]).collect();
+    // Rounding may put the two forms on different sides of a kink.
+    let source = Source::new(terms, parts.norms()).avoiding(kinks(parts.energy()));
     let tally = |mask| {
         run(&source.masked(mask), |sample| {
             let mut worst = Gap::NONE;

@@ -2,6 +2,7 @@
 
 use super::{Condition::*, Row, Use::*};
 
+#[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     ("abs-even-power",    "(pow (abs ?x) ?r)",                          "(pow ?x ?r)",                       &[Even("?r")], Search),
     ("abs-times-sign",    "(* (abs ?x) (sign ?x))",                     "?x",                                &[], Search),

@@ -5,6 +5,7 @@
 
 use super::{Condition::*, Row, Use::*};
 
+#[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     ("add-commutes",   "(+ ?a ?b)",              "(+ ?b ?a)",                           &[NotSum("?b")], Silent),
     ("add-associates", "(+ (+ ?a ?b) ?c)",       "(+ ?a (+ ?b ?c))",                    &[], Silent),

@@ -2,6 +2,7 @@
 
 use super::{Condition::*, Row, Use::*};
 
+#[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     ("sum-of-sum",  "(sum ?i (+ ?a ?b))",           "(+ (sum ?i ?a) (sum ?i ?b))", &[], Expand),
     ("sum-merge",   "(+ (sum ?i ?a) (sum ?i ?b))",  "(sum ?i (+ ?a ?b))",          &[], Search),

@@ -2,6 +2,7 @@
 
 use super::{Condition::*, Row, Use::*};
 
+#[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     ("log-sum-exp",     "(log (sum ?i (exp ?s)))",        "(smoothmax #shannon ?i ?s)",          &[], Search),
     ("log-sum-scaled",  "(log (sum ?i (* ?a (exp ?s))))", "(smoothmax #shannon ?i (+ ?s (log ?a)))", &[Positive("?a")], Search),
