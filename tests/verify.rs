@@ -89,52 +89,46 @@ fn energies_of_ones_own_pass() {
     }
 }
 
+/// Σ_t g[t] at token n runs over the queries that see n, also where its body does not mention n.
 #[test]
-#[ignore = "probe"]
-fn hunt() {
-    let dot = "local dot;"; let gd = "optimizer gd;";
+#[ignore = "known bug: a transposed sum over tokens loses the token axis, and with it the mask"]
+fn tokens_nobody_sees_get_nothing_back() {
+    passes(&recipe("recipe r { local euclidean; global c() { F = sum(E) } optimizer gd; }"));
+}
+
+/// Parameters may be called what the derivation calls its own quantities.
+#[test]
+#[ignore = "known bug: the interpreter's inputs are told apart by name alone"]
+fn parameters_may_have_any_name() {
+    for name in ["v", "p", "u", "g", "c", "a", "o"] {
+        let local = format!("local c({name} = 2) where {name} > 0 {{ E = {name} * norm(q - k)^2 }}");
+        passes(&recipe(&format!("recipe r {{ {local} {LSE} }}")));
+    }
+}
+
+#[test]
+fn constrained_energies_pass() {
+    for energy in ["sum(abs(q - k))", "norm(q - k)", "norm(q - k)^4", "-dot(q, k) / (norm(q) * norm(k))"] {
+        for constraint in ["norm(q) = rho", "norm(k) = rho", "norm(q) = rho, norm(k) = rho"] {
+            let sections = format!("local c() {{ E = {energy} }} {LSE} constrain {constraint};");
+            passes(&recipe(&format!("recipe r {{ {sections} }}")));
+        }
+    }
+}
+
+#[test]
+fn other_entropies_and_shapes_pass() {
     for sections in [
-        format!("local l1; global lse; {gd} constrain norm(q) = rho, norm(k) = rho;"),
-        format!("local euclidean; global lse; {gd} constrain norm(k) = rho;"),
-        format!("local euclidean; global lse; {gd} constrain norm(q) = rho;"),
-        format!("local c() {{ E = -dot(q, k) / (norm(q) * norm(k)) }} global lse; {gd} constrain norm(q) = rho, norm(k) = rho;"),
-        format!("local c() {{ E = norm(q - k) }} {LSE} constrain norm(q) = rho, norm(k) = rho;"),
-        format!("local c() {{ E = norm(q - k)^4 }} {LSE} constrain norm(q) = rho, norm(k) = rho;"),
-        format!("local euclidean; global norm_entropy(gamma = 3, T = learn(1)); {gd}"),
-        format!("local euclidean; global norm_entropy(gamma = 1.5, T = learn(1)); {gd} values tied;"),
-        format!("{dot} global tsallis(alpha = 3, T = learn(1)); {gd}"),
-        format!("local l1; global tsallis(alpha = 1.25, T = learn(1)); {gd}"),
-        format!("local lp(p = 1.5); {LSE}"),
-        format!("local lp(p = 4); {LSE}"),
-        format!("local abs_dot; {LSE}"),
-        format!("local c() {{ E = norm(q - k) }} {LSE}"),
-        format!("{dot} global c(T = 1) where T > 0 {{ F = log(sum(exp(E / T))) + sum(E^2) }} {gd}"),
-        format!("local euclidean; global c() {{ F = sum(E) / N }} {gd}"),
-        format!("local huber(delta = learn(0.5)); global tsallis(alpha = 2, T = learn(1)); {gd} values tied;"),
-        format!("local euclidean; global c(T = 1, gamma = gate(sigmoid)) where T > 0 {{ F = -T * log(sum(gamma * exp(-E / T))) }} {gd}"),
-        format!("local euclidean; global c(T = 1, gamma = decay(sigmoid)) where T > 0 {{ F = -T * log(sum(gamma * exp(-E / T))) }} {gd}"),
-        format!("local c() {{ E = if dot(q, k) <= 0 {{ 0 }} else {{ dot(q, k)^2 }} }} {LSE}"),
-        format!("local c() {{ E = sum(exp(q * k)) }} global c() {{ F = sum(E)^2 }} {gd}"),
-        format!("local c() {{ E = dot(q, k)^3 }} global d() {{ F = sum(exp(-E^2)) }} {gd}"),
-        format!("local c() {{ E = norm(q) * norm(k) - dot(q, k) }} {LSE}"),
-        format!("local c() {{ E = norm(q - k) }} {LSE} values tied; constrain norm(q) = rho, norm(k) = rho;"),
-        format!("local c() {{ E = abs(dot(q, k)) * norm(q - k) }} {LSE}"),
-        format!("local c() {{ E = sqrt(1 + norm(q - k)^2) }} {LSE} values tied;"),
-        format!("local c() {{ E = log(norm(q - k)) }} {LSE}"),
-        format!("local c() {{ E = 1 / norm(q - k) }} {LSE}"),
+        "local euclidean; global norm_entropy(gamma = 3, T = learn(1));",
+        "local euclidean; global norm_entropy(gamma = 1.5, T = learn(1)); values tied;",
+        "local l1; global tsallis(alpha = 1.25, T = learn(1));",
+        "local huber(delta = learn(0.5)); global tsallis(alpha = 3, T = learn(1)); values tied;",
+        "local lp(p = 1.5); global lse(T = learn(1));",
+        "local euclidean; global g(T = 1, gamma = decay(sigmoid)) where T > 0 { F = -T * log(sum(gamma * exp(-E / T))) }",
+        "local c() { E = if dot(q, k) <= 0 { 0 } else { dot(q, k)^2 } } global lse;",
+        "local c() { E = 1 / norm(q - k) } global lse;",
     ] {
-        let text = format!("recipe r {{ {sections} }}");
-        let (file, mut d) = parse(&text);
-        let (recipe, more) = check(&file, prelude::load());
-        d.extend(more);
-        println!("## {sections}");
-        let Some(recipe) = recipe else { println!("{}", render_all(&d, &Source::new("x", text), false)); continue };
-        let start = std::time::Instant::now();
-        let parts = Parts::of(&recipe, &Options::default());
-        let middle = start.elapsed();
-        let report = verify_derivation(&parts);
-        println!("{middle:?} {:?}", start.elapsed() - middle);
-        for line in report.lines.iter().filter(|l| l.failed() || l.detail.contains("refused")) { println!("{line}") }
+        passes(&recipe(&format!("recipe r {{ {sections} optimizer gd; }}")));
     }
 }
 
@@ -265,8 +259,7 @@ fn a_wrong_proof_fails() {
 /// A rule that is wrong cannot get a wrong formula through: the comparison refuses it, or a line fails.
 #[test]
 fn a_wrong_rule_is_caught() {
-    for (name, right) in
-        [("sum-of-sum", "(+ (sum ?i ?a) ?b)"), ("distribute", "(+ (* ?a ?b) ?c)"), ("sum-to-one", "2")]
+    for (name, right) in [("sum-of-sum", "(+ (sum ?i ?a) ?b)"), ("distribute", "(+ (* ?a ?b) ?c)"), ("sum-to-one", "2")]
     {
         let mut rules = RuleSet::default().rules;
         let rule = rules.iter_mut().find(|r| r.name == name).expect("the rule");
@@ -345,22 +338,23 @@ fn names_do_not_matter() {
 
 #[test]
 fn equal_energies_written_otherwise_are_proven() {
-    let l1 = recipe(
-        "recipe lp1 { local lp(p = 1); global lse(T = learn(sqrt(2 * d_h), per head)); optimizer gd; }",
-    );
+    let l1 = recipe("recipe lp1 { local lp(p = 1); global lse(T = learn(sqrt(2 * d_h), per head)); optimizer gd; }");
     let (_, notes) = proven(&stored("l1"), &l1);
     assert!(notes.is_empty(), "{notes:?}");
     let square = recipe(&format!("recipe square {{ local c() {{ E = norm(q - k)^2 }} {LSE} }}"));
     let lp2 = recipe(&format!("recipe lp2 {{ local lp(p = 2); {LSE} }}"));
     proven(&square, &lp2);
     // ‖q‖² + ‖k‖² − 2 q·k, multiplied out by hand.
-    let opened = recipe(&format!("recipe opened {{ local c() {{ E = norm(q)^2 + norm(k)^2 - 2 * dot(q, k) }} {LSE} }}"));
+    let opened =
+        recipe(&format!("recipe opened {{ local c() {{ E = norm(q)^2 + norm(k)^2 - 2 * dot(q, k) }} {LSE} }}"));
     proven(&square, &opened);
 }
 
 #[test]
 fn different_rules_differ() {
-    for (a, b) in [("euclidean", "softmax"), ("entmax15", "sparsemax"), ("huber", "euclidean"), ("linear", "gated_linear")] {
+    for (a, b) in
+        [("euclidean", "softmax"), ("entmax15", "sparsemax"), ("huber", "euclidean"), ("linear", "gated_linear")]
+    {
         let evidence = differ(&stored(a), &stored(b));
         println!("{a}, {b}: {evidence}");
         assert!(evidence.contains("seed") && evidence.contains("d_h"), "{evidence}");

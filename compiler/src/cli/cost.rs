@@ -122,7 +122,7 @@ fn at_hand(forward: &[Expr]) -> Vec<Expr> {
     let values = forward.iter().flat_map(traverse::subterms);
     let computed = values.filter(|value| value.as_leaf().is_none() && value.as_const().is_none());
     let mut all: Vec<Expr> = computed.flat_map(|value| [value.split_coefficient().1, value]).collect();
-    for axis in [Axis::T, Axis::N, Axis::E] {
+    for axis in [Axis::N, Axis::E] {
         let bound = [1, 2].map(|number| Axis::new(axis.space, number));
         let renamed = all.iter().filter(|value| value.has_axis(axis));
         let renamed = renamed.flat_map(|value| bound.map(|bound| traverse::rename(value, axis, bound)));

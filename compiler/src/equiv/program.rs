@@ -25,7 +25,9 @@ pub fn same(a: &Recipe, b: &Recipe, options: &Options) -> Result<(), Equivalence
         }
         return Err(match numbers::difference(&format!("the optimizer's {what} "), &x, &y, &[]) {
             Ok(Some(evidence)) => Equivalence::Differ { evidence },
-            Ok(None) => Equivalence::Unknown { reason: format!("the optimizers' {what} agree in numbers, but no proof was found") },
+            Ok(None) => Equivalence::Unknown {
+                reason: format!("the optimizers' {what} agree in numbers, but no proof was found"),
+            },
             Err(reason) => Equivalence::Unknown { reason },
         });
     }

@@ -235,7 +235,7 @@ fn chain(xs: &[Expr], is_free: impl Fn(&Expr) -> bool) -> Polynomial {
     })
 }
 
-/// Whether a term holds something the reference sizes make expensive; used to tell apart token passes.
+/// How many times a term runs over the tokens.
 pub fn token_passes(e: &Expr) -> usize {
     traverse::subterms(e).iter().filter(|x| matches!(x.op(), Op::Sum(a, _) if a.space == Space::Token)).count()
 }

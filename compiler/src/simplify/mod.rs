@@ -201,8 +201,8 @@ impl Driver<'_> {
                 Err(problem) => found.rejected.push(problem),
             }
         }
-        // Stable: of equal costs, the earlier and simpler candidate wins.
-        candidates.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        // Of equal costs, fewer passes over the tokens; then the earlier and simpler candidate (the sort is stable).
+        candidates.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(cost::token_passes(&a.term).cmp(&cost::token_passes(&b.term))));
         for candidate in candidates {
             match candidate.lemma(e, rules) {
                 Ok(lemma) => {

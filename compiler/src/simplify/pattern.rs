@@ -167,6 +167,7 @@ impl fmt::Display for Pattern {
                 }
                 ("+", [a, b]) => write!(f, "{a} + {b}"),
                 ("*", [a, b]) => write!(f, "{}·{}", Tight(a), Tight(b)),
+                ("pow", [a, Pattern::Number(r)]) if *r == crate::ir::rational::int(2) => write!(f, "{}²", Tight(a)),
                 ("pow", [a, r]) => write!(f, "{}^{}", Tight(a), Tight(r)),
                 ("abs", [a]) => write!(f, "|{a}|"),
                 ("sum", [i, a]) => write!(f, "Σ_{i} {}", Tight(a)),

@@ -23,13 +23,14 @@ pub fn awkward(parts: &Parts) -> Line {
     let source = Source::new(inputs, parts.norms());
     let mut points: Vec<(String, Env)> = Vec::new();
     for shape in SHAPES {
-        points.extend(source.draw(shape, 1).iter().flat_map(degenerate));
+        points.extend(source.draw(shape, 1).iter().flat_map(|s| degenerate(s, &source.norms)));
         let start = source.draw(shape, 2).map(|s| s.env);
         let end = source.draw(shape, 3).map(|s| s.env);
         if let (Some(start), Some(end)) = (start, end) {
             points.extend(kinks(parts.energy()).iter().filter_map(|kink| on_kink(kink, &start, &end, &source.norms)));
         }
-        points.extend(source.masked(Mask::BlindRow).draw(shape, 4).map(|s| ("a query that sees nothing".into(), s.env)));
+        points
+            .extend(source.masked(Mask::BlindRow).draw(shape, 4).map(|s| ("a query that sees nothing".into(), s.env)));
     }
     let worst = points.iter().flat_map(|point| terms.iter().map(move |term| broken(point, term)));
     let worst = worst.fold(Gap::NONE, Gap::or);
@@ -39,11 +40,8 @@ pub fn awkward(parts: &Parts) -> Line {
             kinds.push(name);
         }
     });
-    let detail = format!(
-        "energy, gradient, direction and backward are finite at {} points: {}",
-        points.len(),
-        kinds.join("; ")
-    );
+    let detail =
+        format!("energy, gradient, direction and backward are finite at {} points: {}", points.len(), kinds.join("; "));
     Line { name: "awkward points", detail, outcome: Tally { samples: points.len(), worst }.outcome(0.0) }
 }
 
@@ -54,8 +52,8 @@ fn terms(parts: &Parts) -> Vec<(String, Expr)> {
     first.into_iter().chain(backward).collect()
 }
 
-/// Points that a draw degenerates to; N = 1 and d_h = 1 are among the shapes.
-fn degenerate(sample: &Sample) -> Vec<(String, Env)> {
+/// Points that a draw degenerates to, as far as the constraints let it; N = 1 and d_h = 1 are among the shapes.
+fn degenerate(sample: &Sample, norms: &[Norm]) -> Vec<(String, Env)> {
     let (env, width) = (&sample.env, sample.env.sizes.head);
     let (q, k) = (inputs::q(), inputs::k());
     let Some(keys) = env.values.get(&*k.name).map(|k| k.data.clone()) else { return vec![] };
@@ -70,7 +68,10 @@ fn degenerate(sample: &Sample) -> Vec<(String, Env)> {
         ("all keys the same", one_key.clone()),
         ("all keys the same as q", moved(&one_key, &q, repeat)),
     ]
-    .map(|(name, env)| (name.to_string(), env))
+    .map(|(name, mut env)| {
+        constrain_query(&mut env, norms);
+        (name.to_string(), env)
+    })
     .to_vec()
 }
 

@@ -2,9 +2,7 @@
 
 use crate::calculus;
 use crate::check::{Recipe, inputs};
-use crate::derive::{
-    self, Backward, Definition, Derivation, Hessian, backward, derive, hessian, options_for,
-};
+use crate::derive::{self, Backward, Definition, Derivation, Hessian, backward, derive, hessian, options_for};
 use crate::ir::sample::Norm;
 use crate::ir::{Axis, Expr, Leaf, Space, traverse};
 use crate::simplify::{Options, Simplified};

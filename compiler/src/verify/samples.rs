@@ -7,8 +7,7 @@ use crate::ir::sample::{Norm, Random, sample};
 use crate::ir::{Expr, Op};
 
 /// (queries, tokens, d_h, d): an ordinary one, a single token, a single component, a larger one.
-pub const SHAPES: [(usize, usize, usize, usize); 4] =
-    [(2, 3, 2, 3), (2, 1, 3, 2), (3, 4, 1, 2), (2, 5, 3, 4)];
+pub const SHAPES: [(usize, usize, usize, usize); 4] = [(2, 3, 2, 3), (2, 1, 3, 2), (3, 4, 1, 2), (2, 5, 3, 4)];
 
 /// Closer to a kink than this, a finite difference says nothing.
 const NEAR: f64 = 1e-3;

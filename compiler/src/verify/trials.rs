@@ -8,7 +8,7 @@ use crate::ir::tensor::{Tensor, broadcast};
 /// Seeds a shape is tried with.
 const SEEDS: u64 = 2;
 /// Draws after which a sample away from the kinks is given up.
-const ATTEMPTS: u64 = 200;
+const ATTEMPTS: u64 = 1000;
 
 /// The distance of two tensors, and where it is largest.
 #[derive(Clone, Debug, PartialEq)]
