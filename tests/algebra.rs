@@ -181,7 +181,7 @@ fn renaming_an_axis_captures_nothing() {
     let moved = traverse::rename(&deep, Axis::N, N2);
     assert_eq!(moved.axes().iter().filter(|a| a.space == Space::Token).collect::<Vec<_>>(), [N2]);
     assert_eq!(traverse::rename(&moved, N2, Axis::N), deep);
-    let env = sample(&[deep.clone()], SIZES, &[], &mut Random::new(1));
+    let env = sample(std::slice::from_ref(&deep), SIZES, &[], &mut Random::new(1));
     let (x, y) = (evaluate(&deep, &env).expect("a value"), evaluate(&moved, &env).expect("a value"));
     x.data.iter().zip(&y.data).for_each(|(x, y)| check("renamed", *y, *x, 1e-14));
 }
@@ -420,7 +420,7 @@ fn reductions_over_tokens_look_only_at_visible_ones() {
 #[test]
 fn a_query_that_sees_nothing_gets_zero() {
     let o = Expr::sum(Axis::N, &Expr::weights(&Entropy::Shannon, Axis::N, &Expr::dot(&q(), &k())).times(&k()));
-    let mut env = sample(&[o.clone()], SIZES, &[], &mut Random::new(2));
+    let mut env = sample(std::slice::from_ref(&o), SIZES, &[], &mut Random::new(2));
     env.visible = Some(vec![false, false, false, false, true, true, false, true]);
     for e in [o.clone(), o.exp(), o.plus(&q())] {
         let value = evaluate(&e, &env).expect("a value").data;
@@ -523,16 +523,7 @@ fn gradients_are_the_limits_of_central_differences() {
 #[test]
 fn a_gradient_at_a_token_counts_the_queries_that_see_it() {
     let f = Expr::sum(Axis::E, &q().square().times(&Expr::sum(Axis::N, &k())));
-    let [free, _] = environments(&f, 0);
-    check_gradient("Σ q² Σ k", &f, &key(), &free);
-}
-
-#[test]
-#[ignore = "known to fail: the transpose of a sum over visible tokens forgets the token where nothing else is at it"]
-fn a_gradient_at_a_token_counts_the_queries_that_see_it_under_a_mask() {
-    let f = Expr::sum(Axis::E, &q().square().times(&Expr::sum(Axis::N, &k())));
-    let [_, masked] = environments(&f, 0);
-    check_gradient("Σ q² Σ k", &f, &key(), &masked);
+    environments(&f, 0).iter().for_each(|env| check_gradient("Σ q² Σ k", &f, &key(), env));
 }
 
 #[test]
@@ -585,7 +576,7 @@ fn derivatives_at_kinks_are_zero_and_never_undefined() {
     let power = Expr::sum(Axis::E, &q().abs().pow(&ratio(3, 2)));
     for f in [norm, ones, power] {
         let slope = gradient(&f, &query());
-        let mut env = sample(&[f.clone()], SIZES, &[], &mut Random::new(1));
+        let mut env = sample(std::slice::from_ref(&f), SIZES, &[], &mut Random::new(1));
         // The first query is zero, the second is not.
         env.values.get_mut("q").expect("q").data[..3].fill(0.0);
         let got = evaluate(&slope, &env).expect("a value").data;

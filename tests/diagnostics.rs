@@ -27,18 +27,13 @@ fn compile(text: &str) -> (Option<Recipe>, Vec<Diagnostic>) {
 fn recipe_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder is there");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut files: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|e| e == "recipe"))
-        .collect();
+    let mut files: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "recipe")).collect();
     files.sort();
     files
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_stem()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned()
+    path.file_stem().expect("a name").to_string_lossy().into_owned()
 }
 
 #[test]
@@ -50,16 +45,10 @@ fn fixtures() {
     settings.bind(|| {
         for path in recipe_files(&tests().join("err")) {
             let name = name_of(&path);
-            let source = Source::new(
-                format!("{name}.recipe"),
-                fs::read_to_string(&path).expect("text"),
-            );
+            let source = Source::new(format!("{name}.recipe"), fs::read_to_string(&path).expect("text"));
             let (recipe, diagnostics) = compile(&source.text);
             assert!(recipe.is_none(), "{name} compiles");
-            insta::assert_snapshot!(
-                format!("diagnostics__{name}"),
-                render_all(&diagnostics, &source, false)
-            );
+            insta::assert_snapshot!(format!("diagnostics__{name}"), render_all(&diagnostics, &source, false));
         }
     });
 }
@@ -70,11 +59,7 @@ fn the_recipes_are_right() {
         let source = Source::new(name_of(&path), fs::read_to_string(&path).expect("text"));
         let (recipe, diagnostics) = compile(&source.text);
         assert_eq!(render_all(&diagnostics, &source, false), "");
-        assert_eq!(
-            recipe.expect("a recipe").name,
-            source.name,
-            "a recipe is called as its file"
-        );
+        assert_eq!(recipe.expect("a recipe").name, source.name, "a recipe is called as its file");
     }
 }
 
@@ -83,19 +68,8 @@ fn check_codes(bytes: Vec<u8>, expect: &[Code]) {
         Ok(source) => compile(&source.text).1,
         Err(diagnostic) => vec![diagnostic],
     };
-    let codes: Vec<Code> = diagnostics
-        .iter()
-        .map(|diagnostic| diagnostic.code)
-        .collect();
-    assert_eq!(
-        codes,
-        expect,
-        "{}",
-        diagnostics
-            .iter()
-            .map(|d| format!("{}\n", d.message))
-            .collect::<String>()
-    );
+    let codes: Vec<Code> = diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+    assert_eq!(codes, expect, "{}", diagnostics.iter().map(|d| format!("{}\n", d.message)).collect::<String>());
 }
 
 fn check_energy(energy: &str, expect: &[Code]) {
@@ -111,69 +85,37 @@ fn odd_files_are_refused() {
     check_codes(vec![b'x'; 10_000_000], &[Code::FileTooLarge]);
     let deep = format!("E = {}1{}", "(".repeat(10_000), ")".repeat(10_000));
     check_energy(&deep, &[Code::NestingTooDeep]);
-    check_energy(
-        &format!("E = {}norm(q)", "-".repeat(10_000)),
-        &[Code::NestingTooDeep],
-    );
+    check_energy(&format!("E = {}norm(q)", "-".repeat(10_000)), &[Code::NestingTooDeep]);
 }
 
 #[test]
 fn large_terms_are_refused_quickly() {
     let doubled = |step: &str| {
         (1..60)
-            .map(|i| {
-                step.replace("NEW", &format!("a{i}"))
-                    .replace("OLD", &format!("a{}", i - 1))
-            })
+            .map(|i| step.replace("NEW", &format!("a{i}")).replace("OLD", &format!("a{}", i - 1)))
             .collect::<String>()
     };
     let start = "let a0 = norm(q - k);";
+    check_energy(&format!("{start} {} E = a59", doubled("let NEW = max(OLD, exp(OLD));")), &[Code::NestingTooDeep]);
+    check_energy(&format!("{start} {} E = a59", doubled("let NEW = exp(OLD) * OLD;")), &[Code::NestingTooDeep]);
+    check_energy(&format!("{start} {} E = a59", doubled("let NEW = OLD * OLD;")), &[Code::PowerDomain]);
     check_energy(
-        &format!(
-            "{start} {} E = a59",
-            doubled("let NEW = max(OLD, exp(OLD));")
-        ),
-        &[Code::NestingTooDeep],
-    );
-    check_energy(
-        &format!("{start} {} E = a59", doubled("let NEW = exp(OLD) * OLD;")),
-        &[Code::NestingTooDeep],
-    );
-    check_energy(
-        &format!("{start} {} E = a59", doubled("let NEW = OLD * OLD;")),
-        &[Code::PowerDomain],
-    );
-    check_energy(
-        &format!(
-            "let a0 = 7e99; {} E = a59 * norm(q - k)",
-            doubled("let NEW = OLD * OLD;")
-        ),
+        &format!("let a0 = 7e99; {} E = a59 * norm(q - k)", doubled("let NEW = OLD * OLD;")),
         &[Code::BadNumber],
     );
     let terms: Vec<String> = (0..1900).map(|i| format!("{i} * norm(q - k)")).collect();
-    check_energy(
-        &format!("E = {}", terms.join(" + ")),
-        &[Code::NestingTooDeep],
-    );
+    check_energy(&format!("E = {}", terms.join(" + ")), &[Code::NestingTooDeep]);
 }
 
 #[test]
 fn ingredients_that_call_many_others_are_refused_quickly() {
     let level = |i: usize| format!("local a{i}() {{ E = a{}() + a{}() }}\n", i + 1, i + 1);
     let chain: String = (0..40).map(level).collect();
-    let text = format!(
-        "{chain} local a40() {{ E = norm(q - k) }} recipe r {{ local a0; global lse; optimizer gd; }}"
-    );
+    let text = format!("{chain} local a40() {{ E = norm(q - k) }} recipe r {{ local a0; global lse; optimizer gd; }}");
     let (recipe, diagnostics) = compile(&text);
     assert!(recipe.is_none());
-    let codes: std::collections::BTreeSet<Code> = diagnostics
-        .iter()
-        .map(|diagnostic| diagnostic.code)
-        .collect();
-    assert_eq!(
-        codes.into_iter().collect::<Vec<_>>(),
-        [Code::NestingTooDeep]
-    );
+    let codes: std::collections::BTreeSet<Code> = diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+    assert_eq!(codes.into_iter().collect::<Vec<_>>(), [Code::NestingTooDeep]);
 }
 
 /// Words and signs of the language, and names of the prelude.
@@ -259,50 +201,26 @@ fn word() -> impl Strategy<Value = String> {
         "solve",
         "taylor",
     ];
-    let prelude = prelude::load()
-        .ingredients
-        .iter()
-        .map(|ingredient| ingredient.name.text.clone());
+    let prelude = prelude::load().ingredients.iter().map(|ingredient| ingredient.name.text.clone());
     let words: Vec<String> = fixed.map(String::from).into_iter().chain(prelude).collect();
     prop::sample::select(words)
 }
 
 /// Expressions that parse, right or wrong.
 fn expression() -> impl Strategy<Value = String> {
-    let atoms = [
-        "q", "k", "z", "E", "T", "p", "a", "N", "d_h", "0", "1", "2", "3", "0.5", "1e300", "dot()",
-        "huber()",
-    ];
+    let atoms = ["q", "k", "z", "E", "T", "p", "a", "N", "d_h", "0", "1", "2", "3", "0.5", "1e300", "dot()", "huber()"];
     let atom = prop::sample::select(atoms.to_vec()).prop_map(String::from);
     atom.prop_recursive(5, 40, 3, |inner| {
-        let unary = [
-            "exp", "log", "sqrt", "abs", "sign", "norm", "sum", "sigmoid", "tanh", "softplus",
-            "grad", "-",
-        ];
+        let unary = ["exp", "log", "sqrt", "abs", "sign", "norm", "sum", "sigmoid", "tanh", "softplus", "grad", "-"];
         let binary = ["+", "-", "*", "/", "^"];
         prop_oneof![
-            (prop::sample::select(unary.to_vec()), inner.clone())
-                .prop_map(|(f, x)| format!("{f}({x})")),
-            (
-                inner.clone(),
-                prop::sample::select(binary.to_vec()),
-                inner.clone()
-            )
+            (prop::sample::select(unary.to_vec()), inner.clone()).prop_map(|(f, x)| format!("{f}({x})")),
+            (inner.clone(), prop::sample::select(binary.to_vec()), inner.clone())
                 .prop_map(|(a, op, b)| format!("({a}) {op} ({b})")),
-            (
-                prop::sample::select(vec!["dot", "max", "min", "norm"]),
-                inner.clone(),
-                inner.clone()
-            )
+            (prop::sample::select(vec!["dot", "max", "min", "norm"]), inner.clone(), inner.clone())
                 .prop_map(|(f, a, b)| format!("{f}({a}, {b})")),
-            (inner.clone(), inner.clone(), inner.clone())
-                .prop_map(|(a, b, c)| format!("tsallis_min({a}, {b}, {c})")),
-            (
-                inner.clone(),
-                inner.clone(),
-                inner.clone(),
-                prop::sample::select(vec!["<=", "<", "==", ">"])
-            )
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("tsallis_min({a}, {b}, {c})")),
+            (inner.clone(), inner.clone(), inner.clone(), prop::sample::select(vec!["<=", "<", "==", ">"]))
                 .prop_map(|(a, b, c, op)| format!("if {a} {op} {b} {{ {c} }} else {{ {a} }}")),
         ]
     })

@@ -53,7 +53,10 @@ fn check(d: &Derived) {
         insta::assert_snapshot!(format!("{}.rule", d.name), print(&first_order));
         insta::assert_snapshot!(format!("{}.hessian", d.name), print(&[Stage::Hessian]));
         insta::assert_snapshot!(format!("{}.backward", d.name), print(&[Stage::Backward]));
-        insta::assert_snapshot!(format!("{}.latex", d.name), latex::body(&document(&d.derivation, extras, &Stage::ALL)));
+        insta::assert_snapshot!(
+            format!("{}.latex", d.name),
+            latex::body(&document(&d.derivation, extras, &Stage::ALL))
+        );
         insta::assert_snapshot!(format!("{}.proofs", d.name), proof_lengths(d));
     });
 }

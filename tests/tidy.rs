@@ -4,13 +4,27 @@ use std::path::{Path, PathBuf};
 
 /// The stages in order; a stage may use those before it and nothing after.
 const STAGES: [&str; 15] = [
-    "span", "diagnostic", "syntax", "prelude", "ir", "check", "calculus", "notation", "simplify", "derive", "emit", "verify",
-    "equiv", "pipeline", "cli",
+    "span",
+    "diagnostic",
+    "syntax",
+    "prelude",
+    "ir",
+    "check",
+    "calculus",
+    "notation",
+    "simplify",
+    "derive",
+    "emit",
+    "verify",
+    "equiv",
+    "pipeline",
+    "cli",
 ];
 
 fn sources() -> Vec<(PathBuf, String)> {
     fn walk(folder: &Path, out: &mut Vec<(PathBuf, String)>) {
-        let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("entry").path()).collect();
+        let mut entries: Vec<PathBuf> =
+            std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("entry").path()).collect();
         entries.sort();
         for path in entries {
             if path.is_dir() {
@@ -59,14 +73,19 @@ fn no_compiler_code_names_an_ingredient_or_a_recipe() {
     let recipes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recipes");
     let recipes = std::fs::read_dir(recipes).expect("recipes").map(|e| e.expect("entry").path());
     let names = prelude.ingredients.iter().map(|i| i.name.text.clone()).chain(
-        recipes.filter(|p| p.extension().is_some_and(|e| e == "recipe")).map(|p| p.file_stem().expect("a stem").to_string_lossy().to_string()),
+        recipes
+            .filter(|p| p.extension().is_some_and(|e| e == "recipe"))
+            .map(|p| p.file_stem().expect("a stem").to_string_lossy().to_string()),
     );
     // These are words of the language or of mathematics as well.
     let words = ["dot", "softmax", "normmax", "entmax", "linear"];
     let names: Vec<String> = names.filter(|n| !words.contains(&n.as_str())).collect();
     for (path, text) in sources() {
         // The list of shipped recipes, help examples and property tests speak of recipes by design.
-        if path.components().any(|c| c.as_os_str() == "cli") || path.ends_with("diagnostic/code.rs") || path.ends_with("syntax/properties.rs") {
+        if path.components().any(|c| c.as_os_str() == "cli")
+            || path.ends_with("diagnostic/code.rs")
+            || path.ends_with("syntax/properties.rs")
+        {
             continue;
         }
         for name in &names {
@@ -81,7 +100,9 @@ fn no_code_is_left_in_comments() {
     for (path, text) in sources() {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim_start();
-            let is_code = line.starts_with("// let ") || line.starts_with("// fn ") || line.ends_with(");") && line.starts_with("// ");
+            let is_code = line.starts_with("// let ")
+                || line.starts_with("// fn ")
+                || line.ends_with(");") && line.starts_with("// ");
             assert!(!is_code, "{}:{} holds disabled code", path.display(), number + 1);
         }
     }

@@ -12,18 +12,12 @@ impl Span {
     /// Sources are limited far below 4 GiB; offsets beyond that saturate instead of wrapping.
     pub fn new(start: usize, end: usize) -> Span {
         let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        Span {
-            start: offset(start),
-            end: offset(end),
-        }
+        Span { start: offset(start), end: offset(end) }
     }
 
     /// The smallest span that covers both.
     pub fn join(self, other: Span) -> Span {
-        Span {
-            start: self.start.min(other.start),
-            end: self.end.max(other.end),
-        }
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
     pub fn len(self) -> usize {
@@ -74,10 +68,7 @@ pub struct Source {
 
 impl Source {
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
-        Source {
-            name: name.into(),
-            text: text.into(),
-        }
+        Source { name: name.into(), text: text.into() }
     }
 }
 

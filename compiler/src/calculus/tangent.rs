@@ -113,7 +113,13 @@ pub fn weights_jacobian(kind: &Entropy, axis: Axis, p: &Expr, ds: &Expr) -> Expr
 }
 
 /// The same; `name` may put a name in the place of ds − Σ p ds where that is used more than once.
-pub fn weights_jacobian_naming(kind: &Entropy, axis: Axis, p: &Expr, ds: &Expr, name: impl FnOnce(Expr) -> Expr) -> Expr {
+pub fn weights_jacobian_naming(
+    kind: &Entropy,
+    axis: Axis,
+    p: &Expr,
+    ds: &Expr,
+    name: impl FnOnce(Expr) -> Expr,
+) -> Expr {
     let mean = |w: &Expr, x: &Expr| Expr::sum(axis, &w.times(x));
     match kind {
         // dp = p (ds − Σ p ds)

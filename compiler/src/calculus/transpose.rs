@@ -4,7 +4,7 @@
 //! A sum over an axis of the direction disappears (Σ_i y_i·dx_i has the gradient y_i); any other sum stays around the
 //! coefficient.
 
-use crate::ir::{Axis, Expr, Leaf, Op, traverse};
+use crate::ir::{Axis, Expr, Leaf, Op, Space, traverse};
 use std::collections::BTreeMap;
 
 /// The gradient with respect to `direction`, along the axes `direction` is declared with.
@@ -34,6 +34,11 @@ fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
                 match axes.iter().position(|a| a == axis) {
                     Some(j) => {
                         let target = direction.axes[j];
+                        // A later sum over queries must still know which of them see the token.
+                        let c = match axis.space {
+                            Space::Token if !c.has_axis(*axis) => c.times(&Expr::leaf(Leaf::visible(*axis))),
+                            _ => c,
+                        };
                         let axes = axes.iter().map(|a| if a == axis { target } else { *a }).collect();
                         (axes, rename_axis(&c, *axis, target))
                     }

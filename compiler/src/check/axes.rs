@@ -35,11 +35,7 @@ pub fn describe(axes: AxisSet) -> &'static str {
 
 /// As a sentence about the value at hand.
 pub fn describe_this(axes: AxisSet) -> String {
-    let verb = if has_components(axes) {
-        "these are"
-    } else {
-        "this is"
-    };
+    let verb = if has_components(axes) { "these are" } else { "this is" };
     format!("{verb} {}", describe(axes))
 }
 

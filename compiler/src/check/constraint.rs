@@ -21,15 +21,9 @@ impl Checker<'_> {
             let Some(constraint) = self.constraint(comparison, params) else {
                 continue;
             };
-            if constraints
-                .iter()
-                .any(|other| other.vector == constraint.vector)
-            {
+            if constraints.iter().any(|other| other.vector == constraint.vector) {
                 let message = format!("the length of `{}` is fixed twice", constraint.vector.name);
-                self.report(
-                    Diagnostic::new(Code::BadConstraint, message)
-                        .at(comparison.span, "fixed before"),
-                );
+                self.report(Diagnostic::new(Code::BadConstraint, message).at(comparison.span, "fixed before"));
                 continue;
             }
             constraints.push(constraint);
@@ -40,36 +34,26 @@ impl Checker<'_> {
     fn constraint(&mut self, comparison: &Comparison, params: &Bindings) -> Option<Constraint> {
         let vector = normed_vector(&comparison.left).filter(|_| comparison.op == CompareOp::Equal);
         let Some(vector) = vector else {
-            let diagnostic = Diagnostic::new(
-                Code::BadConstraint,
-                "only the lengths of `q` and `k` can be constrained",
-            )
-            .at(comparison.span, "not of the form `norm(q) = …`")
-            .help("write `constrain norm(q) = rho, norm(k) = rho;`");
+            let diagnostic = Diagnostic::new(Code::BadConstraint, "only the lengths of `q` and `k` can be constrained")
+                .at(comparison.span, "not of the form `norm(q) = …`")
+                .help("write `constrain norm(q) = rho, norm(k) = rho;`");
             self.report(diagnostic);
             return None;
         };
         let mut names = BTreeSet::new();
         collect_names(&comparison.right, &mut names);
         if let Some(input) = names.iter().find(|name| TOKENS.contains(*name)) {
-            let diagnostic = Diagnostic::new(
-                Code::BadConstraint,
-                "a length must be the same for all tokens",
-            )
-            .at(
-                comparison.right.span,
-                format!("`{input}` is different for every token"),
-            )
-            .help("a length is made of numbers, parameters and sizes");
+            let diagnostic = Diagnostic::new(Code::BadConstraint, "a length must be the same for all tokens")
+                .at(comparison.right.span, format!("`{input}` is different for every token"))
+                .help("a length is made of numbers, parameters and sizes");
             self.report(diagnostic);
             return None;
         }
         let mut scope = self.radius_scope(&comparison.right, params);
         let radius = self.term(&comparison.right, &mut scope)?.expr;
         if radius.sign() != Sign::Positive || !radius.axes().is_empty() {
-            let diagnostic =
-                Diagnostic::new(Code::BadConstraint, "a length must be a positive number")
-                    .at(comparison.right.span, "not known to be positive");
+            let diagnostic = Diagnostic::new(Code::BadConstraint, "a length must be a positive number")
+                .at(comparison.right.span, "not known to be positive");
             self.report(diagnostic);
             return None;
         }
@@ -101,17 +85,9 @@ fn normed_vector(expr: &ast::Expr) -> Option<Leaf> {
     let ExprKind::Call { name, args } = &expr.node else {
         return None;
     };
-    let [
-        Arg::Value(ast::Expr {
-            node: ExprKind::Name(vector),
-            ..
-        }),
-    ] = args.as_slice()
-    else {
+    let [Arg::Value(ast::Expr { node: ExprKind::Name(vector), .. })] = args.as_slice() else {
         return None;
     };
-    let known = [inputs::q(), inputs::k()]
-        .into_iter()
-        .find(|leaf| *leaf.name == **vector);
+    let known = [inputs::q(), inputs::k()].into_iter().find(|leaf| *leaf.name == **vector);
     known.filter(|_| name.text == "norm")
 }

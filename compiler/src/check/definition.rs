@@ -14,57 +14,34 @@ pub fn check_head(ingredient: &Ingredient) -> Vec<Diagnostic> {
     let used = used_names(ingredient);
     for (place, param) in ingredient.params.iter().enumerate() {
         let name = &param.name;
-        let earlier = ingredient.params[..place]
-            .iter()
-            .find(|other| other.name.text == name.text);
+        let earlier = ingredient.params[..place].iter().find(|other| other.name.text == name.text);
         if let Some(earlier) = earlier {
             diagnostics.push(defined_twice(&earlier.name, name));
         } else if inputs::RESERVED.contains(&name.text.as_str()) {
             diagnostics.push(reserved(name));
         } else if !used.contains(name.text.as_str()) {
-            diagnostics.push(unused(
-                name,
-                &format!(
-                    "the {} `{}`",
-                    describe(ingredient.kind),
-                    ingredient.name.text
-                ),
-            ));
+            diagnostics.push(unused(name, &format!("the {} `{}`", describe(ingredient.kind), ingredient.name.text)));
         }
     }
     diagnostics
 }
 
 pub fn defined_twice(first: &Ident, second: &Ident) -> Diagnostic {
-    Diagnostic::new(
-        Code::DuplicateParameter,
-        format!("the parameter `{}` is defined twice", second.text),
-    )
-    .also(first.span, "first here")
-    .at(second.span, "again here")
+    Diagnostic::new(Code::DuplicateParameter, format!("the parameter `{}` is defined twice", second.text))
+        .also(first.span, "first here")
+        .at(second.span, "again here")
 }
 
 pub fn unused(name: &Ident, whose: &str) -> Diagnostic {
-    Diagnostic::new(
-        Code::UnusedParameter,
-        format!("{whose} never uses its parameter `{}`", name.text),
-    )
-    .at(name.span, "changes nothing")
-    .help("use it or remove it")
+    Diagnostic::new(Code::UnusedParameter, format!("{whose} never uses its parameter `{}`", name.text))
+        .at(name.span, "changes nothing")
+        .help("use it or remove it")
 }
 
 fn used_names(ingredient: &Ingredient) -> BTreeSet<&str> {
     let mut used = BTreeSet::new();
-    let defaults = ingredient
-        .params
-        .iter()
-        .filter_map(|param| param.default.as_ref());
-    for expr in ingredient
-        .body
-        .iter()
-        .map(|stmt| &stmt.value)
-        .chain(defaults)
-    {
+    let defaults = ingredient.params.iter().filter_map(|param| param.default.as_ref());
+    for expr in ingredient.body.iter().map(|stmt| &stmt.value).chain(defaults) {
         collect_names(expr, &mut used);
     }
     used

@@ -27,9 +27,7 @@ pub fn holds(op: CompareOp, difference: &Expr) -> Option<bool> {
 
 /// Whether tokens decide the value.
 pub fn has_gate(e: &Expr) -> bool {
-    traverse::inputs(e)
-        .iter()
-        .any(|leaf| matches!(leaf.role, Role::Gate | Role::Decay))
+    traverse::inputs(e).iter().any(|leaf| matches!(leaf.role, Role::Gate | Role::Decay))
 }
 
 /// `a op b` as `b op' a`.
@@ -77,22 +75,10 @@ fn at_sizes(op: CompareOp, difference: &Expr) -> Option<bool> {
     if !is_over_sizes(difference) {
         return None;
     }
-    let heads = [
-        (1, 1, 1),
-        (8, 1, 16),
-        (8, 4, 64),
-        (64, 4, 256),
-        (64, 12, 512),
-    ];
+    let heads = [(1, 1, 1), (8, 1, 16), (8, 4, 64), (64, 4, 256), (64, 12, 512)];
     let mut all = true;
     for (head, heads, tokens) in heads {
-        let sizes = Sizes {
-            queries: 1,
-            tokens,
-            head,
-            model: head * heads,
-            heads,
-        };
+        let sizes = Sizes { queries: 1, tokens, head, model: head * heads, heads };
         let value = evaluate(difference, &Env::new(sizes)).ok()?;
         let order = value.data.first()?.partial_cmp(&0.0);
         all &= order.is_some_and(|order| compare(op, order));
@@ -116,16 +102,8 @@ mod tests {
         check(CompareOp::GreaterEqual, Expr::int(0), Some(true));
         check(CompareOp::Greater, head.sqrt(), Some(true));
         check(CompareOp::Greater, head.minus(&Expr::one()), Some(false));
-        check(
-            CompareOp::GreaterEqual,
-            head.minus(&Expr::one()),
-            Some(true),
-        );
-        check(
-            CompareOp::Less,
-            tokens.minus(&Expr::int(100_000)),
-            Some(true),
-        );
+        check(CompareOp::GreaterEqual, head.minus(&Expr::one()), Some(true));
+        check(CompareOp::Less, tokens.minus(&Expr::int(100_000)), Some(true));
         check(CompareOp::Greater, Expr::leaf(inputs::q()), None);
     }
 }

@@ -32,10 +32,7 @@ impl<'a> Checker<'a> {
         scope: &mut Scope,
     ) -> Option<Value> {
         if entry.ingredient.kind == Kind::Optimizer {
-            let message = format!(
-                "the optimizer `{}` cannot be called inside another",
-                name.text
-            );
+            let message = format!("the optimizer `{}` cannot be called inside another", name.text);
             let diagnostic = Diagnostic::new(Code::UnsupportedOptimizer, message)
                 .at(name.span, "an optimizer is a program, not a value");
             self.report(diagnostic);
@@ -46,9 +43,7 @@ impl<'a> Checker<'a> {
         }
         if self.call_depth >= MAX_CALL_DEPTH {
             let message = format!("more than {MAX_CALL_DEPTH} ingredients call one another");
-            self.report(
-                Diagnostic::new(Code::NestingTooDeep, message).at(span, "one call too deep"),
-            );
+            self.report(Diagnostic::new(Code::NestingTooDeep, message).at(span, "one call too deep"));
             return None;
         }
         let bindings = self.bind(entry, args, name.span, scope, Purpose::Call);
@@ -57,13 +52,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The energy an ingredient assigns, with its parameters put in.
-    pub fn energy_of(
-        &mut self,
-        entry: &Entry<'a>,
-        bindings: &Bindings,
-        outer: &Bindings,
-        site: Span,
-    ) -> Option<Value> {
+    pub fn energy_of(&mut self, entry: &Entry<'a>, bindings: &Bindings, outer: &Bindings, site: Span) -> Option<Value> {
         self.visited.insert(entry.key());
         if self.library.is_endless(entry) {
             return None;
@@ -72,9 +61,7 @@ impl<'a> Checker<'a> {
         scope.extend(outer);
         scope.extend(bindings);
         self.call_depth += 1;
-        let value = self.inside(entry, site, |checker| {
-            checker.energy_body(entry, &mut scope)
-        });
+        let value = self.inside(entry, site, |checker| checker.energy_body(entry, &mut scope));
         self.call_depth -= 1;
         value
     }
@@ -99,10 +86,7 @@ impl<'a> Checker<'a> {
                 StmtKind::Let => self.define_let(stmt, scope),
                 StmtKind::State => self.report(
                     Diagnostic::new(Code::BadValue, "an energy has no state")
-                        .at(
-                            stmt.name.span,
-                            "only an optimizer carries something from step to step",
-                        )
+                        .at(stmt.name.span, "only an optimizer carries something from step to step")
                         .help("write `let` for a name of a value"),
                 ),
                 StmtKind::Assign if stmt.name.text != result => {
@@ -115,11 +99,7 @@ impl<'a> Checker<'a> {
                     if let Some((before, _)) = assigned {
                         let message = format!("`{result}` is assigned twice");
                         let twice = Diagnostic::new(Code::DuplicateParameter, message);
-                        self.report(
-                            twice
-                                .also(before, "first here")
-                                .at(stmt.name.span, "again here"),
-                        );
+                        self.report(twice.also(before, "first here").at(stmt.name.span, "again here"));
                     }
                     assigned = Some((stmt.name.span, value));
                 }
@@ -143,11 +123,8 @@ impl<'a> Checker<'a> {
         let diagnostic = if inputs::RESERVED.contains(&name.text.as_str()) {
             reserved(name)
         } else if scope.knows(&name.text) {
-            Diagnostic::new(
-                Code::DuplicateParameter,
-                format!("`{}` is defined twice", name.text),
-            )
-            .at(name.span, "has a meaning already")
+            Diagnostic::new(Code::DuplicateParameter, format!("`{}` is defined twice", name.text))
+                .at(name.span, "has a meaning already")
         } else {
             return true;
         };
@@ -161,55 +138,35 @@ impl<'a> Checker<'a> {
         if !axes::has_components(has) && !per_token {
             return Some(value);
         }
-        let needs = if kind == Kind::Global {
-            "one number per query"
-        } else {
-            "one number per attended token"
-        };
+        let needs = if kind == Kind::Global { "one number per query" } else { "one number per attended token" };
         let help = if per_token {
             "wrap it in sum(...)"
         } else {
             "`norm(x)`, `dot(x, y)` and `sum(x)` turn components into one number"
         };
-        let diagnostic =
-            Diagnostic::new(Code::EnergyNotScalar, format!("`{result}` must be {needs}"))
-                .at(stmt.value.span, axes::describe_this(has))
-                .help(help);
+        let diagnostic = Diagnostic::new(Code::EnergyNotScalar, format!("`{result}` must be {needs}"))
+            .at(stmt.value.span, axes::describe_this(has))
+            .help(help);
         self.report(diagnostic);
         None
     }
 }
 
 pub fn reserved(name: &Ident) -> Diagnostic {
-    Diagnostic::new(
-        Code::ReservedName,
-        format!("`{}` has a meaning of its own", name.text),
-    )
-    .at(name.span, "choose another name")
-    .note(format!(
-        "names with a meaning: {}",
-        inputs::RESERVED.join(", ")
-    ))
+    Diagnostic::new(Code::ReservedName, format!("`{}` has a meaning of its own", name.text))
+        .at(name.span, "choose another name")
+        .note(format!("names with a meaning: {}", inputs::RESERVED.join(", ")))
 }
 
 pub fn never_assigned(name: &Ident, result: &str) -> Diagnostic {
-    Diagnostic::new(
-        Code::MissingAssignment,
-        format!("`{}` never assigns `{result}`", name.text),
-    )
-    .at(name.span, format!("needs `{result} = …`"))
+    Diagnostic::new(Code::MissingAssignment, format!("`{}` never assigns `{result}`", name.text))
+        .at(name.span, format!("needs `{result} = …`"))
 }
 
 fn wrong_target(stmt: &Stmt, kind: Kind, scope: &Scope) -> Diagnostic {
     let (name, result) = (&stmt.name.text, result_name(kind));
     let diagnostic = Diagnostic::new(Code::BadValue, format!("`{name}` cannot be assigned here"))
-        .at(
-            stmt.name.span,
-            format!(
-                "{} assigns `{result}`",
-                super::library::describe_with_article(kind)
-            ),
-        );
+        .at(stmt.name.span, format!("{} assigns `{result}`", super::library::describe_with_article(kind)));
     if scope.knows(name) || inputs::RESERVED.contains(&name.as_str()) {
         diagnostic
     } else {

@@ -45,21 +45,14 @@ pub fn is_function(name: &str) -> bool {
 pub fn accepts(name: &str, args: &[Arg]) -> bool {
     let row = TABLE.iter().find(|(known, ..)| *known == name);
     let positional = args.iter().all(|arg| matches!(arg, Arg::Value(_)));
-    row.is_some_and(|(_, params, least)| {
-        positional && (*least..=params.len()).contains(&args.len())
-    })
+    row.is_some_and(|(_, params, least)| positional && (*least..=params.len()).contains(&args.len()))
 }
 
 /// What to say when a function is called with the wrong arguments.
 pub fn wrong_arguments(name: &Ident, args: &[Arg], span: Span) -> Diagnostic {
-    if let Some(Arg::Named { name: given, .. }) =
-        args.iter().find(|arg| matches!(arg, Arg::Named { .. }))
-    {
-        return Diagnostic::new(
-            Code::UnknownArgument,
-            format!("`{}` takes its arguments by place", name.text),
-        )
-        .at(given.span, "a function has no named arguments");
+    if let Some(Arg::Named { name: given, .. }) = args.iter().find(|arg| matches!(arg, Arg::Named { .. })) {
+        return Diagnostic::new(Code::UnknownArgument, format!("`{}` takes its arguments by place", name.text))
+            .at(given.span, "a function has no named arguments");
     }
     let row = TABLE.iter().find(|(known, ..)| *known == name.text);
     let (params, least) = row.map_or((&[] as &[&str], 0), |(_, params, least)| (params, *least));
@@ -68,37 +61,21 @@ pub fn wrong_arguments(name: &Ident, args: &[Arg], span: Span) -> Diagnostic {
         (least, most) if least == most => format!("{most} arguments"),
         (least, most) => format!("{least} or {most} arguments"),
     };
-    let message = format!(
-        "`{}` takes {count}, but {} given",
+    let message = format!("`{}` takes {count}, but {} given", name.text, were(args.len()));
+    Diagnostic::new(Code::WrongArity, message).at(span, "").help(format!(
+        "write `{}({})`",
         name.text,
-        were(args.len())
-    );
-    Diagnostic::new(Code::WrongArity, message)
-        .at(span, "")
-        .help(format!(
-            "write `{}({})`",
-            name.text,
-            params[..least.max(1).min(params.len())].join(", ")
-        ))
+        params[..least.max(1).min(params.len())].join(", ")
+    ))
 }
 
 fn were(count: usize) -> String {
-    if count == 1 {
-        "1 is".to_string()
-    } else {
-        format!("{count} are")
-    }
+    if count == 1 { "1 is".to_string() } else { format!("{count} are") }
 }
 
 impl Checker<'_> {
     /// The term of a call whose arguments fit the table.
-    pub fn function(
-        &mut self,
-        name: &Ident,
-        args: &[Arg],
-        span: Span,
-        scope: &mut Scope,
-    ) -> Option<Value> {
+    pub fn function(&mut self, name: &Ident, args: &[Arg], span: Span, scope: &mut Scope) -> Option<Value> {
         let args: Vec<&ast::Expr> = args.iter().filter_map(value_of).collect();
         match (name.text.as_str(), args.as_slice()) {
             ("grad", [point]) => self.gradient(name, point, scope),
@@ -107,20 +84,12 @@ impl Checker<'_> {
                 None
             }
             ("norm", [x, p]) => self.p_norm(x, p, span, scope),
-            ("tsallis_min", [energy, temperature, alpha]) => self.minimum(
-                name,
-                [energy, temperature, alpha],
-                Entropy::Tsallis,
-                span,
-                scope,
-            ),
-            ("norm_min", [energy, temperature, gamma]) => self.minimum(
-                name,
-                [energy, temperature, gamma],
-                Entropy::Norm,
-                span,
-                scope,
-            ),
+            ("tsallis_min", [energy, temperature, alpha]) => {
+                self.minimum(name, [energy, temperature, alpha], Entropy::Tsallis, span, scope)
+            }
+            ("norm_min", [energy, temperature, gamma]) => {
+                self.minimum(name, [energy, temperature, gamma], Entropy::Norm, span, scope)
+            }
             (_, [x]) => {
                 let value = self.term(x, scope)?;
                 let result = self.unary(name, &value, x.span, scope.place())?;
@@ -148,9 +117,7 @@ impl Checker<'_> {
             "sign" => x.signum(),
             "sigmoid" => Expr::one().over(&Expr::one().plus(&exp_of(&x.neg()))),
             // 1 − 2 / (1 + exp 2x)
-            "tanh" => {
-                Expr::one().minus(&Expr::int(2).over(&Expr::one().plus(&exp_of(&x.scale(&int(2))))))
-            }
+            "tanh" => Expr::one().minus(&Expr::int(2).over(&Expr::one().plus(&exp_of(&x.scale(&int(2)))))),
             "softplus" => Expr::one().plus(&exp_of(x)).log(),
             "norm" => {
                 self.needs_components(name, x, span, place)?;
@@ -161,29 +128,14 @@ impl Checker<'_> {
         })
     }
 
-    fn binary(
-        &mut self,
-        name: &Ident,
-        a: (&Value, Span),
-        b: (&Value, Span),
-        place: Place,
-    ) -> Option<Expr> {
+    fn binary(&mut self, name: &Ident, a: (&Value, Span), b: (&Value, Span), place: Place) -> Option<Expr> {
         let (left, right) = (&a.0.expr, &b.0.expr);
         if name.text == "dot" {
             self.needs_components(name, left, a.1, place)?;
             self.needs_components(name, right, b.1, place)?;
             return Some(Expr::sum(axes::component_axis(place), &left.times(right)));
         }
-        let sides = (
-            Side {
-                axes: left.axes(),
-                span: a.1,
-            },
-            Side {
-                axes: right.axes(),
-                span: b.1,
-            },
-        );
+        let sides = (Side { axes: left.axes(), span: a.1 }, Side { axes: right.axes(), span: b.1 });
         if !axes::fit(sides.0.axes, sides.1.axes) {
             self.report(axes::mismatch("compare", sides.0, sides.1));
             return None;
@@ -198,12 +150,9 @@ impl Checker<'_> {
     /// log x of a positive x.
     fn logarithm(&mut self, x: &Expr, span: Span) -> Option<Expr> {
         if x.sign() != Sign::Positive {
-            let diagnostic = Diagnostic::new(
-                Code::LogNotPositive,
-                "the logarithm of a value that may not be positive",
-            )
-            .at(span, "zero or negative for some inputs")
-            .help("add something positive, as in `log(1 + …)` for a value that is never negative");
+            let diagnostic = Diagnostic::new(Code::LogNotPositive, "the logarithm of a value that may not be positive")
+                .at(span, "zero or negative for some inputs")
+                .help("add something positive, as in `log(1 + …)` for a value that is never negative");
             self.report(diagnostic);
             return None;
         }
@@ -218,22 +167,15 @@ impl Checker<'_> {
         match place {
             Place::Global => Some(Expr::sum(Axis::N, x)),
             Place::Local => {
-                let diagnostic = Diagnostic::new(
-                    Code::AxisMismatch,
-                    "a local energy is about one attended token",
-                )
-                .at(
-                    span,
-                    format!("{}: no components to sum over", axes::describe(x.axes())),
-                )
-                .help("sums over attended tokens belong into a global energy");
+                let diagnostic = Diagnostic::new(Code::AxisMismatch, "a local energy is about one attended token")
+                    .at(span, format!("{}: no components to sum over", axes::describe(x.axes())))
+                    .help("sums over attended tokens belong into a global energy");
                 self.report(diagnostic);
                 None
             }
             Place::Optimizer | Place::Value => {
-                let diagnostic =
-                    Diagnostic::new(Code::AxisMismatch, "there is nothing to sum over")
-                        .at(span, axes::describe(x.axes()));
+                let diagnostic = Diagnostic::new(Code::AxisMismatch, "there is nothing to sum over")
+                    .at(span, axes::describe(x.axes()));
                 self.report(diagnostic);
                 None
             }
@@ -244,11 +186,8 @@ impl Checker<'_> {
         if x.has_axis(axes::component_axis(place)) {
             return Some(());
         }
-        let mut diagnostic = Diagnostic::new(
-            Code::AxisMismatch,
-            format!("`{}` needs components", name.text),
-        )
-        .at(span, axes::describe(x.axes()));
+        let mut diagnostic = Diagnostic::new(Code::AxisMismatch, format!("`{}` needs components", name.text))
+            .at(span, axes::describe(x.axes()));
         if axes::has_tokens(x.axes()) && place == Place::Global {
             diagnostic = diagnostic.help("over attended tokens, write `sum(…)`");
         }
@@ -257,38 +196,23 @@ impl Checker<'_> {
     }
 
     /// (Σ |x|^p)^(1/p).
-    fn p_norm(
-        &mut self,
-        x: &ast::Expr,
-        p: &ast::Expr,
-        span: Span,
-        scope: &mut Scope,
-    ) -> Option<Value> {
+    fn p_norm(&mut self, x: &ast::Expr, p: &ast::Expr, span: Span, scope: &mut Scope) -> Option<Value> {
         let value = self.term(x, scope);
         let exponent = self.structural(p, scope, "the order of a norm");
         let (value, exponent) = (value?, exponent?);
-        let name = Ident {
-            text: "norm".to_string(),
-            span,
-        };
+        let name = Ident { text: "norm".to_string(), span };
         self.needs_components(&name, &value.expr, x.span, scope.place())?;
         self.exponent_in_range(&exponent, p.span)?;
         if exponent < Rational::one() {
-            let diagnostic = Diagnostic::new(
-                Code::ParameterDomain,
-                format!("`norm` needs p >= 1, but p is {exponent}"),
-            )
-            .at(p.span, "below 1 this is not a norm");
+            let diagnostic =
+                Diagnostic::new(Code::ParameterDomain, format!("`norm` needs p >= 1, but p is {exponent}"))
+                    .at(p.span, "below 1 this is not a norm");
             self.report(diagnostic);
             return None;
         }
         let powers = self.power(&value.expr.abs(), &exponent, x.span)?;
         let sum = Expr::sum(axes::component_axis(scope.place()), &powers);
-        self.keep(
-            sum.pow(&exponent.recip()),
-            value.weight.saturating_add(4),
-            span,
-        )
+        self.keep(sum.pow(&exponent.recip()), value.weight.saturating_add(4), span)
     }
 
     /// min over p on the simplex of Σ p E − T·H(p), which is −T·smoothmax(−E/T).
@@ -307,67 +231,44 @@ impl Checker<'_> {
         if scope.place() != Place::Global {
             let message = format!("`{}` runs over attended tokens", name.text);
             self.report(
-                Diagnostic::new(Code::AxisMismatch, message)
-                    .at(name.span, "only a global energy sees them all"),
+                Diagnostic::new(Code::AxisMismatch, message).at(name.span, "only a global energy sees them all"),
             );
             return None;
         }
         if axes::has_components(e.expr.axes()) || !axes::has_tokens(e.expr.axes()) {
             let message = format!("`{}` takes a number per attended token", name.text);
-            self.report(
-                Diagnostic::new(Code::AxisMismatch, message)
-                    .at(energy.span, axes::describe(e.expr.axes())),
-            );
+            self.report(Diagnostic::new(Code::AxisMismatch, message).at(energy.span, axes::describe(e.expr.axes())));
             return None;
         }
         if axes::has_tokens(t.expr.axes()) {
-            let message = format!(
-                "`{}` takes one temperature for all attended tokens",
-                name.text
-            );
+            let message = format!("`{}` takes one temperature for all attended tokens", name.text);
             self.report(
-                Diagnostic::new(Code::AxisMismatch, message)
-                    .at(temperature.span, axes::describe(t.expr.axes())),
+                Diagnostic::new(Code::AxisMismatch, message).at(temperature.span, axes::describe(t.expr.axes())),
             );
             return None;
         }
         if t.expr.sign() != Sign::Positive {
             let message = format!("`{}` needs a positive temperature", name.text);
             self.report(
-                Diagnostic::new(Code::ParameterDomain, message)
-                    .at(temperature.span, "not known to be positive"),
+                Diagnostic::new(Code::ParameterDomain, message).at(temperature.span, "not known to be positive"),
             );
             return None;
         }
         self.exponent_in_range(&shape_value, shape.span)?;
         if shape_value <= Rational::one() {
-            let message = format!(
-                "`{}` needs a shape above 1, but it is {shape_value}",
-                name.text
-            );
-            self.report(
-                Diagnostic::new(Code::ParameterDomain, message).at(shape.span, "not above 1"),
-            );
+            let message = format!("`{}` needs a shape above 1, but it is {shape_value}", name.text);
+            self.report(Diagnostic::new(Code::ParameterDomain, message).at(shape.span, "not above 1"));
             return None;
         }
         let scores = e.expr.neg().over(&t.expr);
-        let result = t
-            .expr
-            .neg()
-            .times(&Expr::smoothmax(&entropy(shape_value), Axis::N, &scores));
-        let weight = e
-            .weight
-            .saturating_add(t.weight.saturating_mul(2))
-            .saturating_add(4);
+        let result = t.expr.neg().times(&Expr::smoothmax(&entropy(shape_value), Axis::N, &scores));
+        let weight = e.weight.saturating_add(t.weight.saturating_mul(2)).saturating_add(4);
         self.keep(result, weight, span)
     }
 }
 
 fn unsupported(name: &Ident) -> Diagnostic {
-    Diagnostic::new(
-        Code::UnsupportedOptimizer,
-        format!("`{}` cannot be compiled yet", name.text),
-    )
-    .at(name.span, "second-order steps are not supported")
-    .help("use `grad(point)`, as in `z = z - eta * grad(z);`")
+    Diagnostic::new(Code::UnsupportedOptimizer, format!("`{}` cannot be compiled yet", name.text))
+        .at(name.span, "second-order steps are not supported")
+        .help("use `grad(point)`, as in `z = z - eta * grad(z);`")
 }

@@ -3,7 +3,7 @@
 use crate::ir::{Axis, Leaf, Role, Sign};
 
 /// The names with a meaning of their own; nothing else may be called so.
-pub const RESERVED: [&str; 10] = ["q", "k", "z", "h", "E", "F", "N", "d", "d_h", "H"];
+pub const RESERVED: [&str; 13] = ["q", "k", "v", "z", "h", "E", "F", "N", "d", "d_h", "H", "W1", "W2"];
 
 /// `q = W1 z`, per head.
 pub fn q() -> Leaf {
@@ -52,13 +52,7 @@ pub fn energy(axes: &[Axis], sign: Sign) -> Leaf {
 /// The i-th state of an optimizer.
 pub fn state(i: usize, name: &str) -> Leaf {
     let ordinal = u16::try_from(i).unwrap_or(u16::MAX);
-    Leaf::new(
-        Role::Named,
-        ordinal,
-        name,
-        &[Axis::T, Axis::C],
-        Sign::Unknown,
-    )
+    Leaf::new(Role::Named, ordinal, name, &[Axis::T, Axis::C], Sign::Unknown)
 }
 
 /// Gradients are numbered from here, after the states.
@@ -67,11 +61,5 @@ pub const FIRST_GRADIENT: u16 = 100;
 /// The i-th gradient an optimizer takes.
 pub fn gradient(i: usize) -> Leaf {
     let ordinal = FIRST_GRADIENT.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
-    Leaf::new(
-        Role::Named,
-        ordinal,
-        "∇F",
-        &[Axis::T, Axis::C],
-        Sign::Unknown,
-    )
+    Leaf::new(Role::Named, ordinal, "∇F", &[Axis::T, Axis::C], Sign::Unknown)
 }

@@ -34,10 +34,7 @@ impl<'a> Library<'a> {
     pub fn of_prelude(ingredients: &'a [Ingredient]) -> Library<'a> {
         let mut library = Library::default();
         for ingredient in ingredients {
-            library.insert(Entry {
-                ingredient,
-                foreign: true,
-            });
+            library.insert(Entry { ingredient, foreign: true });
         }
         library
     }
@@ -50,10 +47,7 @@ impl<'a> Library<'a> {
     /// Adds an ingredient of the file; says so when it hides another.
     pub fn define(&mut self, ingredient: &'a Ingredient, diagnostics: &mut Vec<Diagnostic>) {
         let name = &ingredient.name;
-        let entry = Entry {
-            ingredient,
-            foreign: false,
-        };
+        let entry = Entry { ingredient, foreign: false };
         match self.get(ingredient.kind, &name.text) {
             Some(other) if other.foreign => {
                 let message = format!("`{}` hides an ingredient of the prelude", name.text);
@@ -65,11 +59,7 @@ impl<'a> Library<'a> {
                 self.insert(entry);
             }
             Some(other) => {
-                let message = format!(
-                    "the {} `{}` is defined twice",
-                    describe(ingredient.kind),
-                    name.text
-                );
+                let message = format!("the {} `{}` is defined twice", describe(ingredient.kind), name.text);
                 diagnostics.push(
                     Diagnostic::new(Code::DuplicateParameter, message)
                         .also(other.ingredient.name.span, "defined here")
@@ -91,17 +81,12 @@ impl<'a> Library<'a> {
 
     /// The kind under which the name exists, when it is not `kind`.
     pub fn other_kind(&self, kind: Kind, name: &str) -> Option<Kind> {
-        Kind::ALL
-            .into_iter()
-            .find(|other| *other != kind && self.get(*other, name).is_some())
+        Kind::ALL.into_iter().find(|other| *other != kind && self.get(*other, name).is_some())
     }
 
     pub fn names(&self, kind: Kind) -> impl Iterator<Item = &'a str> {
         let of_kind = move |entry: &&Entry<'a>| entry.ingredient.kind == kind;
-        self.entries
-            .iter()
-            .filter(of_kind)
-            .map(|entry| entry.ingredient.name.text.as_str())
+        self.entries.iter().filter(of_kind).map(|entry| entry.ingredient.name.text.as_str())
     }
 
     /// The ingredients of the file, in order.
@@ -129,21 +114,13 @@ impl<'a> Library<'a> {
     fn listing(&self, kind: Kind) -> String {
         let names: BTreeSet<&str> = self.names(kind).collect();
         let shown: Vec<&str> = names.iter().copied().take(12).collect();
-        let rest = if names.len() > shown.len() {
-            ", …"
-        } else {
-            ""
-        };
+        let rest = if names.len() > shown.len() { ", …" } else { "" };
         format!("{}{rest}", shown.join(", "))
     }
 
     /// Finds ingredients that call themselves, each cycle once, and keeps everyone from entering them.
     pub fn refuse_cycles(&mut self, diagnostics: &mut Vec<Diagnostic>) {
-        let calls: Vec<Vec<usize>> = self
-            .entries
-            .iter()
-            .map(|entry| self.callees(entry))
-            .collect();
+        let calls: Vec<Vec<usize>> = self.entries.iter().map(|entry| self.callees(entry)).collect();
         let endless = reaching_a_cycle(&calls);
         let mut seen = vec![false; calls.len()];
         for start in (0..calls.len()).filter(|at| endless[*at]) {
@@ -152,44 +129,26 @@ impl<'a> Library<'a> {
             while !seen[at] {
                 seen[at] = true;
                 path.push(at);
-                at = calls[at]
-                    .iter()
-                    .copied()
-                    .find(|next| endless[*next])
-                    .unwrap_or(at);
+                at = calls[at].iter().copied().find(|next| endless[*next]).unwrap_or(at);
             }
             if let Some(from) = path.iter().position(|visited| *visited == at) {
                 diagnostics.push(self.cycle(&path[from..]));
             }
         }
-        self.endless = (0..calls.len())
-            .filter(|at| endless[*at])
-            .map(|at| self.entries[at].key())
-            .collect();
+        self.endless = (0..calls.len()).filter(|at| endless[*at]).map(|at| self.entries[at].key()).collect();
     }
 
     fn cycle(&self, path: &[usize]) -> Diagnostic {
         let name = |at: usize| self.entries[at].ingredient.name.text.as_str();
         let first = path[0];
-        let mut shown: Vec<String> = path
-            .iter()
-            .take(6)
-            .map(|at| format!("`{}`", name(*at)))
-            .collect();
+        let mut shown: Vec<String> = path.iter().take(6).map(|at| format!("`{}`", name(*at))).collect();
         if path.len() > shown.len() {
             shown.push("…".to_string());
         }
         shown.push(format!("`{}`", name(first)));
-        let message = format!(
-            "`{}` is defined by itself: {}",
-            name(first),
-            shown.join(" → ")
-        );
+        let message = format!("`{}` is defined by itself: {}", name(first), shown.join(" → "));
         Diagnostic::new(Code::RecursiveDefinition, message)
-            .at(
-                self.entries[first].ingredient.name.span,
-                "this needs its own result",
-            )
+            .at(self.entries[first].ingredient.name.span, "this needs its own result")
             .help("an ingredient may call others, but the calls must end")
     }
 
@@ -228,26 +187,15 @@ pub fn describe_with_article(kind: Kind) -> &'static str {
 
 pub fn wrong_kind(wanted: Kind, found: Kind, name: &Ident) -> Diagnostic {
     let (wants, is) = (describe_with_article(wanted), describe_with_article(found));
-    Diagnostic::new(
-        Code::WrongKind,
-        format!("`{}` is {is}, not {wants}", name.text),
-    )
-    .at(name.span, format!("{wants} is needed here"))
-    .help(format!(
-        "it belongs into the section `{} {};`",
-        found.as_str(),
-        name.text
-    ))
+    Diagnostic::new(Code::WrongKind, format!("`{}` is {is}, not {wants}", name.text))
+        .at(name.span, format!("{wants} is needed here"))
+        .help(format!("it belongs into the section `{} {};`", found.as_str(), name.text))
 }
 
 /// Which nodes of a graph reach a cycle: what is left when nodes without such successors are taken away.
 fn reaching_a_cycle(calls: &[Vec<usize>]) -> Vec<bool> {
     let mut callers = vec![Vec::new(); calls.len()];
-    for (from, to) in calls
-        .iter()
-        .enumerate()
-        .flat_map(|(from, tos)| tos.iter().map(move |to| (from, *to)))
-    {
+    for (from, to) in calls.iter().enumerate().flat_map(|(from, tos)| tos.iter().map(move |to| (from, *to))) {
         callers[to].push(from);
     }
     let mut open: Vec<usize> = calls.iter().map(Vec::len).collect();
@@ -275,11 +223,7 @@ pub fn visit<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
             ExprKind::Negate(x) => pending.push(x),
             ExprKind::Binary { left, right, .. } => pending.extend([&**right, &**left]),
             ExprKind::Call { args, .. } => pending.extend(args.iter().rev().filter_map(value_of)),
-            ExprKind::If {
-                condition,
-                then,
-                otherwise,
-            } => {
+            ExprKind::If { condition, then, otherwise } => {
                 pending.extend([&**otherwise, &**then, &condition.right, &condition.left]);
             }
         }

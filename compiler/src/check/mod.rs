@@ -19,8 +19,7 @@ mod term;
 mod value;
 
 pub use recipe::{
-    Constraint, Ingredients, Origin, Param, ParamValue, Program, Recipe, Squash, State, Tokens,
-    Used, Values,
+    Constraint, Ingredients, Origin, Param, ParamValue, Program, Recipe, Squash, State, Tokens, Used, Values,
 };
 
 use crate::diagnostic::{Code, Diagnostic};
@@ -38,12 +37,9 @@ pub fn check(file: &File, prelude: &Prelude) -> (Option<Recipe>, Vec<Diagnostic>
     // All of them ingredients, and at least one.
     let names: Option<Vec<_>> = names.collect();
     if let Some(first) = names.and_then(|names| names.first().copied()) {
-        let diagnostic = Diagnostic::new(
-            Code::NoRecipe,
-            "the file defines ingredients, but no recipe",
-        )
-        .at(first.span, "an ingredient that no recipe uses")
-        .help("add `recipe name { local …; global …; optimizer …; }`");
+        let diagnostic = Diagnostic::new(Code::NoRecipe, "the file defines ingredients, but no recipe")
+            .at(first.span, "an ingredient that no recipe uses")
+            .help("add `recipe name { local …; global …; optimizer …; }`");
         diagnostics.push(diagnostic);
     }
     (recipe, diagnostics)
@@ -89,13 +85,10 @@ fn several(recipes: &[&ast::Recipe]) -> Option<Diagnostic> {
         return None;
     };
     Some(
-        Diagnostic::new(
-            Code::SeveralRecipes,
-            format!("the file holds {} recipes", recipes.len()),
-        )
-        .also(first.name.span, "the first")
-        .at(second.name.span, "another")
-        .help("one file compiles to one layer: move the others into files of their own"),
+        Diagnostic::new(Code::SeveralRecipes, format!("the file holds {} recipes", recipes.len()))
+            .also(first.name.span, "the first")
+            .at(second.name.span, "another")
+            .help("one file compiles to one layer: move the others into files of their own"),
     )
 }
 
@@ -128,12 +121,7 @@ mod tests {
         let recipe = recipe(&format!("recipe r {{ {sections} }}"));
         let terms = [&recipe.local, &recipe.global, &recipe.energy].map(ToString::to_string);
         assert_eq!(terms, [local, global, energy]);
-        assert!(
-            recipe
-                .local
-                .axes()
-                .is_subset(AxisSet::of(&[Axis::T, Axis::N]))
-        );
+        assert!(recipe.local.axes().is_subset(AxisSet::of(&[Axis::T, Axis::N])));
         assert!(recipe.energy.axes().is_subset(AxisSet::of(&[Axis::T])));
     }
 
@@ -209,38 +197,22 @@ mod tests {
         assert_eq!(names, expect);
         let ordinals = recipe.params.iter().map(|param| param.leaf.ordinal);
         assert!(ordinals.eq(0..7));
-        assert_eq!(
-            recipe.structural,
-            [("c".to_string(), crate::ir::rational::ratio(3, 2))]
-        );
+        assert_eq!(recipe.structural, [("c".to_string(), crate::ir::rational::ratio(3, 2))]);
         assert_eq!(recipe.constraints[0].radius.to_string(), "radius");
-        assert_eq!(
-            recipe.ingredients.global.values,
-            [("T".to_string(), "2 * rho".to_string())]
-        );
-        assert_eq!(
-            (recipe.steps, recipe.values, recipe.tokens),
-            (3, Values::Free, Tokens::Evolve)
-        );
+        assert_eq!(recipe.ingredients.global.values, [("T".to_string(), "2 * rho".to_string())]);
+        assert_eq!((recipe.steps, recipe.values, recipe.tokens), (3, Values::Free, Tokens::Evolve));
         for leaf in crate::ir::traverse::inputs(&recipe.energy) {
             let declared = recipe.param(&leaf.name).map(|param| &param.leaf);
-            assert!(
-                declared.is_none_or(|declared| declared == &leaf),
-                "{leaf:?}"
-            );
+            assert!(declared.is_none_or(|declared| declared == &leaf), "{leaf:?}");
         }
     }
 
     #[test]
     fn programs_run_in_order() {
         let program = recipe("recipe r { local dot; global lse; optimizer nag; }").program;
-        let terms =
-            |terms: &[crate::ir::Expr]| terms.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let terms = |terms: &[crate::ir::Expr]| terms.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(terms(&program.gradients), ["(+ z[t,c] (* -1 beta p[t,c]))"]);
-        assert_eq!(
-            program.z.to_string(),
-            "(+ z[t,c] (* -1 eta (+ ∇F[t,c] (* beta p[t,c]))))"
-        );
+        assert_eq!(program.z.to_string(), "(+ z[t,c] (* -1 eta (+ ∇F[t,c] (* beta p[t,c]))))");
         assert_eq!(terms(&program.next_states), ["(+ ∇F[t,c] (* beta p[t,c]))"]);
         assert_eq!(program.states[0].init.to_string(), "0");
     }

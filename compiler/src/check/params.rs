@@ -35,10 +35,7 @@ pub struct Params {
 
 impl Params {
     pub fn new(findings: Findings) -> Params {
-        Params {
-            findings,
-            ..Params::default()
-        }
+        Params { findings, ..Params::default() }
     }
 
     pub fn get(&self, name: &str) -> Option<&Entry> {
@@ -60,18 +57,8 @@ impl Params {
         let next = u16::try_from(self.entries.len()).unwrap_or(u16::MAX);
         let ordinal = self.findings.ordinals.get(name).copied().unwrap_or(next);
         let leaf = leaf_of(name, &value, sign, ordinal);
-        let param = Param {
-            name: name.to_string(),
-            value,
-            leaf: leaf.clone(),
-            origin,
-        };
-        let known = self
-            .findings
-            .structural
-            .contains(name)
-            .then(|| number(&param.value))
-            .flatten();
+        let param = Param { name: name.to_string(), value, leaf: leaf.clone(), origin };
+        let known = self.findings.structural.contains(name).then(|| number(&param.value)).flatten();
         self.entries.push(Entry { param, site });
         Ok(match known {
             Some(number) => {
@@ -127,37 +114,21 @@ impl Params {
     }
 
     pub fn findings(&self) -> Findings {
-        let symbolic = self
-            .in_order()
-            .into_iter()
-            .filter(|entry| !self.is_structural(entry));
-        let numbered = symbolic
-            .zip(0..)
-            .map(|(entry, ordinal)| (entry.param.name.clone(), ordinal));
-        Findings {
-            ordinals: numbered.collect(),
-            structural: self.structural.clone(),
-        }
+        let symbolic = self.in_order().into_iter().filter(|entry| !self.is_structural(entry));
+        let numbered = symbolic.zip(0..).map(|(entry, ordinal)| (entry.param.name.clone(), ordinal));
+        Findings { ordinals: numbered.collect(), structural: self.structural.clone() }
     }
 
     /// The symbolic parameters, in order.
     pub fn symbolic(&self) -> Vec<Param> {
-        let symbolic = self
-            .in_order()
-            .into_iter()
-            .filter(|entry| !self.is_structural(entry));
+        let symbolic = self.in_order().into_iter().filter(|entry| !self.is_structural(entry));
         symbolic.map(|entry| entry.param.clone()).collect()
     }
 
     /// The structural parameters, in order.
     pub fn structural(&self) -> Vec<(String, Rational)> {
-        let structural = self
-            .in_order()
-            .into_iter()
-            .filter(|entry| self.is_structural(entry));
-        structural
-            .filter_map(|entry| Some((entry.param.name.clone(), number(&entry.param.value)?)))
-            .collect()
+        let structural = self.in_order().into_iter().filter(|entry| self.is_structural(entry));
+        structural.filter_map(|entry| Some((entry.param.name.clone(), number(&entry.param.value)?))).collect()
     }
 }
 
@@ -172,17 +143,9 @@ fn number(value: &ParamValue) -> Option<Rational> {
 /// The sign is what a condition such as `T > 0` promises, or else that of the value the parameter starts with.
 fn leaf_of(name: &str, value: &ParamValue, promised: Option<Sign>, ordinal: u16) -> Leaf {
     let (role, axes, sign): (_, &[Axis], _) = match value {
-        ParamValue::Fixed(value) => (
-            Role::Param,
-            &[],
-            promised.unwrap_or(Sign::Unknown).meet(value.sign()),
-        ),
+        ParamValue::Fixed(value) => (Role::Param, &[], promised.unwrap_or(Sign::Unknown).meet(value.sign())),
         ParamValue::Learn { init, .. } => {
-            let at_start = if init.sign() == Sign::Positive {
-                Sign::Positive
-            } else {
-                Sign::Unknown
-            };
+            let at_start = if init.sign() == Sign::Positive { Sign::Positive } else { Sign::Unknown };
             (Role::Param, &[], promised.unwrap_or(at_start))
         }
         ParamValue::Gate(_) => (Role::Gate, &[Axis::N], Sign::Positive),
@@ -199,21 +162,14 @@ fn clash(name: &str, origin: Origin, other: &Entry, site: Span) -> Diagnostic {
     let message = if origin == other.param.origin {
         format!("the {} has two parameters called `{name}`", whose(origin))
     } else {
-        format!(
-            "the {} and the {} both have a parameter called `{name}`",
-            whose(other.param.origin),
-            whose(origin)
-        )
+        format!("the {} and the {} both have a parameter called `{name}`", whose(other.param.origin), whose(origin))
     };
     let clash = Diagnostic::new(Code::ParameterClash, message);
     let clash = if other.site == site {
         clash.at(site, format!("brings `{name}` each time it is used"))
     } else {
         clash
-            .also(
-                other.site,
-                format!("`{name}` of the {}", whose(other.param.origin)),
-            )
+            .also(other.site, format!("`{name}` of the {}", whose(other.param.origin)))
             .at(site, format!("`{name}` of the {}", whose(origin)))
     };
     clash

@@ -30,11 +30,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         let mut constants = outer.clone();
-        constants.extend(
-            bindings
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
+        constants.extend(bindings.iter().map(|(name, value)| (name.clone(), value.clone())));
         self.inside(entry, site, |checker| checker.run(entry, &constants))
     }
 
@@ -63,36 +59,18 @@ impl<'a> Checker<'a> {
         } else if scope.gradients.is_empty() && scope.value("z").is_some() {
             let message = format!("`{}` never takes a gradient", entry.ingredient.name.text);
             let diagnostic = Diagnostic::new(Code::UnsupportedOptimizer, message)
-                .at(
-                    entry.ingredient.name.span,
-                    "moves the token without looking at the energy",
-                )
+                .at(entry.ingredient.name.span, "moves the token without looking at the energy")
                 .help("`grad(z)` is the gradient of F at z");
             self.report(diagnostic);
             return None;
         }
         let z = scope.value("z")?.expr.clone();
-        let now = |state: &State| {
-            scope
-                .value(&state.leaf.name)
-                .map(|value| value.expr.clone())
-        };
+        let now = |state: &State| scope.value(&state.leaf.name).map(|value| value.expr.clone());
         let next_states = states.iter().map(now).collect::<Option<Vec<Expr>>>()?;
-        moved.then_some(Program {
-            next_states,
-            states,
-            gradients: scope.gradients,
-            z,
-        })
+        moved.then_some(Program { next_states, states, gradients: scope.gradients, z })
     }
 
-    fn define_state(
-        &mut self,
-        stmt: &Stmt,
-        constants: &Bindings,
-        scope: &mut Scope,
-        states: &mut Vec<State>,
-    ) {
+    fn define_state(&mut self, stmt: &Stmt, constants: &Bindings, scope: &mut Scope, states: &mut Vec<State>) {
         let mut outside = Scope::new(Place::Value);
         outside.extend(constants);
         let init = self.term(&stmt.value, &mut outside);
@@ -101,10 +79,7 @@ impl<'a> Checker<'a> {
         }
         if states.len() >= MAX_STATES {
             let message = format!("an optimizer has at most {MAX_STATES} states");
-            self.report(
-                Diagnostic::new(Code::UnsupportedOptimizer, message)
-                    .at(stmt.name.span, "one too many"),
-            );
+            self.report(Diagnostic::new(Code::UnsupportedOptimizer, message).at(stmt.name.span, "one too many"));
             return scope.define(&stmt.name.text, None);
         }
         let leaf = inputs::state(states.len(), &stmt.name.text);
@@ -116,10 +91,7 @@ impl<'a> Checker<'a> {
                 .at(stmt.value.span, axes::describe_this(init.expr.axes()));
             self.report(diagnostic);
         }
-        states.push(State {
-            leaf: leaf.clone(),
-            init: init.expr,
-        });
+        states.push(State { leaf: leaf.clone(), init: init.expr });
         scope.define_leaf(leaf);
     }
 
@@ -131,11 +103,7 @@ impl<'a> Checker<'a> {
             // A name whose definition failed has been talked about.
             let failed = scope.knows(name) && scope.value(name).is_none();
             if lets.contains(&name) || !failed {
-                self.report(not_assignable(
-                    &stmt.name,
-                    lets.contains(&name),
-                    scope.knows(name),
-                ));
+                self.report(not_assignable(&stmt.name, lets.contains(&name), scope.knows(name)));
             }
             return;
         }
@@ -143,11 +111,9 @@ impl<'a> Checker<'a> {
             let has = value.expr.axes();
             let fits = has.contains(Axis::C) || has.is_empty() && is_state;
             if !fits {
-                let diagnostic = Diagnostic::new(
-                    Code::AxisMismatch,
-                    format!("`{name}` holds the components of a token"),
-                )
-                .at(stmt.value.span, axes::describe_this(has));
+                let diagnostic =
+                    Diagnostic::new(Code::AxisMismatch, format!("`{name}` holds the components of a token"))
+                        .at(stmt.value.span, axes::describe_this(has));
                 self.report(diagnostic);
             }
             fits
@@ -156,29 +122,19 @@ impl<'a> Checker<'a> {
     }
 
     /// `grad(point)`: the gradient of F at a point, under a name of its own.
-    pub fn gradient(
-        &mut self,
-        name: &Ident,
-        point: &ast::Expr,
-        scope: &mut Scope,
-    ) -> Option<Value> {
+    pub fn gradient(&mut self, name: &Ident, point: &ast::Expr, scope: &mut Scope) -> Option<Value> {
         if scope.place() != Place::Optimizer {
-            let diagnostic = Diagnostic::new(
-                Code::UnknownFunction,
-                "`grad` can only be used in an optimizer",
-            )
-            .at(name.span, "there is no gradient here");
+            let diagnostic = Diagnostic::new(Code::UnknownFunction, "`grad` can only be used in an optimizer")
+                .at(name.span, "there is no gradient here");
             self.report(diagnostic);
             return None;
         }
         let at = self.term(point, scope)?;
         if !at.expr.has_axis(Axis::C) {
-            let diagnostic = Diagnostic::new(
-                Code::AxisMismatch,
-                "`grad` takes the point at which the gradient is wanted",
-            )
-            .at(point.span, axes::describe_this(at.expr.axes()))
-            .help("as in `grad(z)`");
+            let diagnostic =
+                Diagnostic::new(Code::AxisMismatch, "`grad` takes the point at which the gradient is wanted")
+                    .at(point.span, axes::describe_this(at.expr.axes()))
+                    .help("as in `grad(z)`");
             self.report(diagnostic);
             return None;
         }
@@ -186,9 +142,7 @@ impl<'a> Checker<'a> {
         let i = known.unwrap_or(scope.gradients.len());
         if i >= MAX_GRADIENTS {
             let message = format!("an optimizer takes at most {MAX_GRADIENTS} gradients");
-            self.report(
-                Diagnostic::new(Code::UnsupportedOptimizer, message).at(name.span, "one too many"),
-            );
+            self.report(Diagnostic::new(Code::UnsupportedOptimizer, message).at(name.span, "one too many"));
             return None;
         }
         if known.is_none() {
@@ -201,25 +155,15 @@ impl<'a> Checker<'a> {
 fn not_assignable(name: &Ident, is_let: bool, is_known: bool) -> Diagnostic {
     let text = &name.text;
     if is_let {
-        return Diagnostic::new(
-            Code::BadValue,
-            format!("`{text}` is a `let` and keeps its value"),
-        )
-        .at(name.span, "cannot be assigned")
-        .help(format!(
-            "write `state {text} = 0;` for something that changes"
-        ));
+        return Diagnostic::new(Code::BadValue, format!("`{text}` is a `let` and keeps its value"))
+            .at(name.span, "cannot be assigned")
+            .help(format!("write `state {text} = 0;` for something that changes"));
     }
     if is_known {
         return Diagnostic::new(Code::BadValue, format!("`{text}` cannot be assigned"))
             .at(name.span, "an optimizer assigns `z` and its states");
     }
-    Diagnostic::new(
-        Code::UnknownName,
-        format!("there is no state called `{text}`"),
-    )
-    .at(name.span, "not known")
-    .help(format!(
-        "write `state {text} = 0;` before, or `let {text} = …;` for the name of a value"
-    ))
+    Diagnostic::new(Code::UnknownName, format!("there is no state called `{text}`"))
+        .at(name.span, "not known")
+        .help(format!("write `state {text} = 0;` before, or `let {text} = …;` for the name of a value"))
 }

@@ -41,12 +41,7 @@ pub fn read(
 }
 
 /// Checks the file's ingredients: the heads of all, and the bodies of those no recipe looked into.
-pub fn review(
-    library: &Library,
-    visited: &BTreeSet<Key>,
-    budget: &mut usize,
-    diagnostics: &mut Vec<Diagnostic>,
-) {
+pub fn review(library: &Library, visited: &BTreeSet<Key>, budget: &mut usize, diagnostics: &mut Vec<Diagnostic>) {
     for entry in library.own() {
         diagnostics.extend(check_head(entry.ingredient));
         if visited.contains(&entry.key()) || library.is_endless(&entry) {
@@ -56,16 +51,10 @@ pub fn review(
         let site = entry.ingredient.name.span;
         let mut scope = Scope::new(Place::Value);
         let bindings = checker.bind(&entry, &[], site, &mut scope, Purpose::Review);
-        let part = Part {
-            name: &entry.ingredient.name,
-            args: &[],
-            defined: None,
-        };
+        let part = Part { name: &entry.ingredient.name, args: &[], defined: None };
         match entry.ingredient.kind {
             Kind::Optimizer => drop(checker.program_of(&entry, &bindings, &Bindings::new(), site)),
-            Kind::Local | Kind::Global => {
-                drop(checker.whole_energy(&entry, &bindings, &Bindings::new(), part))
-            }
+            Kind::Local | Kind::Global => drop(checker.whole_energy(&entry, &bindings, &Bindings::new(), part)),
         }
         *budget = checker.budget;
         diagnostics.extend(checker.diagnostics);
@@ -76,19 +65,13 @@ impl<'a> Checker<'a> {
     /// Everything in the order of a reader: the recipe's own parameters, energies, optimizer, constraints.
     fn recipe(&mut self, recipe: &ast::Recipe, sections: &Sections) -> Option<Recipe> {
         let outer = self.outer_params(&sections.params);
-        let local = sections
-            .local
-            .and_then(|part| self.used_energy(Kind::Local, part, &outer));
+        let local = sections.local.and_then(|part| self.used_energy(Kind::Local, part, &outer));
         if let Some(local) = &local {
             let axes: Vec<Axis> = local.axes().iter().collect();
             self.energy = inputs::energy(&axes, local.sign());
         }
-        let global = sections
-            .global
-            .and_then(|part| self.used_energy(Kind::Global, part, &outer));
-        let program = sections
-            .optimizer
-            .and_then(|part| self.used_program(part, &outer));
+        let global = sections.global.and_then(|part| self.used_energy(Kind::Global, part, &outer));
+        let program = sections.optimizer.and_then(|part| self.used_program(part, &outer));
         let constraints = self.constraints(sections.constraints, &outer);
         let (local, global, program) = (local?, global?, program?);
         let energy = put_in(&global, &self.energy, &local);
@@ -121,9 +104,7 @@ impl<'a> Checker<'a> {
         for (place, (name, value)) in params.iter().enumerate() {
             let mut mentioned = BTreeSet::new();
             collect_names(value, &mut mentioned);
-            let later = params[place..]
-                .iter()
-                .find(|(later, _)| mentioned.contains(later.text.as_str()));
+            let later = params[place..].iter().find(|(later, _)| mentioned.contains(later.text.as_str()));
             let value = match later {
                 Some((later, _)) => {
                     let unknown = !scope.knows(&later.text);
@@ -163,12 +144,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The ingredient of a section, bound to the section's arguments.
-    fn used_bindings(
-        &mut self,
-        kind: Kind,
-        part: Part,
-        outer: &Bindings,
-    ) -> Option<(Entry<'a>, Bindings)> {
+    fn used_bindings(&mut self, kind: Kind, part: Part, outer: &Bindings) -> Option<(Entry<'a>, Bindings)> {
         let entry = self.find(kind, part)?;
         let mut scope = Scope::new(Place::Value);
         scope.extend(outer);
@@ -191,29 +167,16 @@ impl<'a> Checker<'a> {
     }
 
     /// An energy that is used for itself must depend on what it is the energy of.
-    fn whole_energy(
-        &mut self,
-        entry: &Entry<'a>,
-        bindings: &Bindings,
-        outer: &Bindings,
-        part: Part,
-    ) -> Option<Expr> {
+    fn whole_energy(&mut self, entry: &Entry<'a>, bindings: &Bindings, outer: &Bindings, part: Part) -> Option<Expr> {
         let site = part.name.span;
         let energy = self.energy_of(entry, bindings, outer, site)?.expr;
         let kind = entry.ingredient.kind;
-        let input = if kind == Kind::Local {
-            inputs::q()
-        } else {
-            self.energy.clone()
-        };
+        let input = if kind == Kind::Local { inputs::q() } else { self.energy.clone() };
         if traverse::mentions(&energy, &input) {
             return Some(energy);
         }
         let result = result_name(kind);
-        let message = format!(
-            "`{result}` of `{}` does not depend on `{}`",
-            entry.ingredient.name.text, input.name
-        );
+        let message = format!("`{result}` of `{}` does not depend on `{}`", entry.ingredient.name.text, input.name);
         let diagnostic = Diagnostic::new(Code::BadValue, message)
             .at(site, "the same wherever the token is")
             .help("an energy moves a token only if it depends on it");
@@ -223,11 +186,7 @@ impl<'a> Checker<'a> {
 
     fn used(&self, kind: Kind, part: Part) -> Used {
         let name = part.name.text.clone();
-        let params = self
-            .library
-            .get(kind, &name)
-            .map(|entry| entry.ingredient.params.as_slice())
-            .unwrap_or_default();
+        let params = self.library.get(kind, &name).map(|entry| entry.ingredient.params.as_slice()).unwrap_or_default();
         let mut given: BTreeMap<&str, &ast::Expr> = BTreeMap::new();
         for (param, arg) in params.iter().zip(part.args) {
             if let Arg::Value(value) = arg {
@@ -240,10 +199,7 @@ impl<'a> Checker<'a> {
             }
         }
         let value = |param: &ast::Param| {
-            let value = given
-                .get(param.name.text.as_str())
-                .copied()
-                .or(param.default.as_ref())?;
+            let value = given.get(param.name.text.as_str()).copied().or(param.default.as_ref())?;
             Some((param.name.text.clone(), print_expr(value)))
         };
         let values = params.iter().filter_map(value).collect();
@@ -257,15 +213,8 @@ fn put_in(global: &Expr, name: &Leaf, local: &Expr) -> Expr {
         if !leaf.same_input(name) {
             return None;
         }
-        let token = leaf
-            .axes
-            .iter()
-            .copied()
-            .find(|axis| axis.space == Axis::N.space);
-        Some(token.map_or_else(
-            || local.clone(),
-            |token| traverse::rename(local, Axis::N, token),
-        ))
+        let token = leaf.axes.iter().copied().find(|axis| axis.space == Axis::N.space);
+        Some(token.map_or_else(|| local.clone(), |token| traverse::rename(local, Axis::N, token)))
     })
 }
 
@@ -274,9 +223,7 @@ fn own_params(sections: &Sections) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     let used = names_in_sections(sections);
     for (place, (name, _)) in sections.params.iter().enumerate() {
-        let earlier = sections.params[..place]
-            .iter()
-            .find(|(earlier, _)| earlier.text == name.text);
+        let earlier = sections.params[..place].iter().find(|(earlier, _)| earlier.text == name.text);
         if let Some((earlier, _)) = earlier {
             diagnostics.push(defined_twice(earlier, name));
         } else if inputs::RESERVED.contains(&name.text.as_str()) {
@@ -297,16 +244,9 @@ fn names_in_sections<'e>(sections: &Sections<'e>) -> BTreeSet<&'e str> {
         collect_names(&comparison.right, &mut used);
     }
     for part in Kind::ALL.into_iter().filter_map(|kind| sections.part(kind)) {
-        part.args
-            .iter()
-            .filter_map(value_of)
-            .for_each(|value| collect_names(value, &mut used));
-        let body = part
-            .defined
-            .map(|ingredient| ingredient.body.as_slice())
-            .unwrap_or_default();
-        body.iter()
-            .for_each(|stmt| collect_names(&stmt.value, &mut used));
+        part.args.iter().filter_map(value_of).for_each(|value| collect_names(value, &mut used));
+        let body = part.defined.map(|ingredient| ingredient.body.as_slice()).unwrap_or_default();
+        body.iter().for_each(|stmt| collect_names(&stmt.value, &mut used));
     }
     used
 }
@@ -317,11 +257,7 @@ fn defined_later(name: &Ident, later: &Ident, value: &ast::Expr) -> Diagnostic {
     } else {
         format!("`{}` uses `{}` before it is defined", name.text, later.text)
     };
-    let diagnostic = Diagnostic::new(Code::RecursiveDefinition, message)
-        .at(value.span, format!("needs `{}`", later.text));
-    if name.text == later.text {
-        diagnostic
-    } else {
-        diagnostic.also(later.span, "defined here")
-    }
+    let diagnostic =
+        Diagnostic::new(Code::RecursiveDefinition, message).at(value.span, format!("needs `{}`", later.text));
+    if name.text == later.text { diagnostic } else { diagnostic.also(later.span, "defined here") }
 }

@@ -33,26 +33,16 @@ pub struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     /// Sorts the sections; the first of two counts.
-    pub fn of(
-        recipe: &'a ast::Recipe,
-        library: &Library,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Sections<'a> {
+    pub fn of(recipe: &'a ast::Recipe, library: &Library, diagnostics: &mut Vec<Diagnostic>) -> Sections<'a> {
         let mut sections = Sections::default();
         let mut seen: Vec<(&'static str, Span)> = Vec::new();
         for section in &recipe.sections {
             let keyword = section.keyword();
-            let before = seen
-                .iter()
-                .find(|(other, _)| *other == keyword && keyword != "param");
+            let before = seen.iter().find(|(other, _)| *other == keyword && keyword != "param");
             if let Some((_, before)) = before {
                 let message = format!("the section `{keyword}` appears twice");
                 let twice = Diagnostic::new(Code::DuplicateSection, message);
-                diagnostics.push(
-                    twice
-                        .also(*before, "first here")
-                        .at(section.span(), "again here"),
-                );
+                diagnostics.push(twice.also(*before, "first here").at(section.span(), "again here"));
                 continue;
             }
             seen.push((keyword, section.span()));
@@ -84,22 +74,9 @@ impl<'a> Sections<'a> {
 
     fn add(&mut self, section: &'a Section, diagnostics: &mut Vec<Diagnostic>) {
         match section {
-            Section::Use {
-                kind, name, args, ..
-            } => self.set(
-                *kind,
-                Part {
-                    name,
-                    args,
-                    defined: None,
-                },
-            ),
+            Section::Use { kind, name, args, .. } => self.set(*kind, Part { name, args, defined: None }),
             Section::Define(ingredient) => {
-                let part = Part {
-                    name: &ingredient.name,
-                    args: &[],
-                    defined: Some(ingredient),
-                };
+                let part = Part { name: &ingredient.name, args: &[], defined: Some(ingredient) };
                 self.set(ingredient.kind, part);
             }
             Section::Param { name, value, .. } => self.params.push((name, value)),
@@ -115,27 +92,17 @@ impl<'a> Sections<'a> {
 }
 
 fn steps(count: &Number) -> Result<u32, Diagnostic> {
-    let whole = Some(&count.value)
-        .filter(|value| value.is_integer())
-        .and_then(|value| value.to_u32());
-    whole
-        .filter(|steps| (1..=MAX_STEPS).contains(steps))
-        .ok_or_else(|| {
-            Diagnostic::new(
-                Code::BadSteps,
-                format!("`steps` needs a whole number from 1 to {MAX_STEPS}"),
-            )
+    let whole = Some(&count.value).filter(|value| value.is_integer()).and_then(|value| value.to_u32());
+    whole.filter(|steps| (1..=MAX_STEPS).contains(steps)).ok_or_else(|| {
+        Diagnostic::new(Code::BadSteps, format!("`steps` needs a whole number from 1 to {MAX_STEPS}"))
             .at(count.span, "not one")
-        })
+    })
 }
 
 fn missing(recipe: &Ident, kind: Kind, library: &Library) -> Diagnostic {
     let word = kind.as_str();
-    let diagnostic = Diagnostic::new(
-        Code::MissingSection,
-        format!("`{}` has no {}", recipe.text, describe(kind)),
-    )
-    .at(recipe.span, format!("needs a section `{word} …;`"));
+    let diagnostic = Diagnostic::new(Code::MissingSection, format!("`{}` has no {}", recipe.text, describe(kind)))
+        .at(recipe.span, format!("needs a section `{word} …;`"));
     match library.names(kind).next() {
         Some(example) => diagnostic.help(format!("for instance `{word} {example};`")),
         None => diagnostic,

@@ -50,10 +50,7 @@ pub struct Value {
 
 impl Value {
     pub fn leaf(leaf: Leaf) -> Value {
-        Value {
-            expr: Expr::leaf(leaf),
-            weight: 1,
-        }
+        Value { expr: Expr::leaf(leaf), weight: 1 }
     }
 }
 
@@ -69,11 +66,7 @@ pub struct Scope {
 impl Scope {
     /// Just the sizes.
     pub fn new(place: Place) -> Scope {
-        let mut scope = Scope {
-            place,
-            names: HashMap::new(),
-            gradients: Vec::new(),
-        };
+        let mut scope = Scope { place, names: HashMap::new(), gradients: Vec::new() };
         for leaf in inputs::sizes() {
             scope.define_leaf(leaf);
         }
@@ -102,11 +95,7 @@ impl Scope {
     }
 
     pub fn extend(&mut self, bindings: &Bindings) {
-        self.names.extend(
-            bindings
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
+        self.names.extend(bindings.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
 }
 
@@ -168,12 +157,9 @@ impl<'a> Checker<'a> {
         let had = self.budget;
         self.budget = had.saturating_sub(cost);
         if had > 0 && self.budget == 0 {
-            let diagnostic = Diagnostic::new(
-                Code::NestingTooDeep,
-                "the expression is too large once written out",
-            )
-            .at(span, "too many terms")
-            .help("a `let` or an ingredient that is used often counts every time");
+            let diagnostic = Diagnostic::new(Code::NestingTooDeep, "the expression is too large once written out")
+                .at(span, "too many terms")
+                .help("a `let` or an ingredient that is used often counts every time");
             self.report(diagnostic);
         }
         (self.budget > 0).then_some(())
@@ -187,10 +173,7 @@ impl<'a> Checker<'a> {
             self.spend(1, span)?;
         }
         if !coefficients_fit(&expr) {
-            self.report(
-                Diagnostic::new(Code::BadNumber, "a number gets out of range")
-                    .at(span, "beyond 1e±300"),
-            );
+            self.report(Diagnostic::new(Code::BadNumber, "a number gets out of range").at(span, "beyond 1e±300"));
             return None;
         }
         if let Some(exponent) = exponent_beyond(&expr) {
@@ -204,27 +187,15 @@ impl<'a> Checker<'a> {
     pub fn term(&mut self, expr: &ast::Expr, scope: &mut Scope) -> Option<Value> {
         self.spend(1, expr.span)?;
         match &expr.node {
-            ExprKind::Number { value, .. } => {
-                self.keep(Expr::constant(value.clone()), 1, expr.span)
-            }
+            ExprKind::Number { value, .. } => self.keep(Expr::constant(value.clone()), 1, expr.span),
             ExprKind::Name(name) => self.name(name, expr.span, scope),
             ExprKind::Negate(x) => {
                 let value = self.term(x, scope)?;
                 self.keep(value.expr.neg(), value.weight.saturating_add(1), expr.span)
             }
-            ExprKind::Binary {
-                op: BinaryOp::Add | BinaryOp::Subtract,
-                ..
-            } => self.addition(expr, scope),
-            ExprKind::Binary {
-                op: BinaryOp::Multiply | BinaryOp::Divide,
-                ..
-            } => self.product(expr, scope),
-            ExprKind::Binary {
-                op: BinaryOp::Power,
-                left,
-                right,
-            } => {
+            ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Subtract, .. } => self.addition(expr, scope),
+            ExprKind::Binary { op: BinaryOp::Multiply | BinaryOp::Divide, .. } => self.product(expr, scope),
+            ExprKind::Binary { op: BinaryOp::Power, left, right } => {
                 let base = self.term(left, scope);
                 let exponent = self.structural(right, scope, "an exponent");
                 let (base, exponent) = (base?, exponent?);
@@ -233,11 +204,7 @@ impl<'a> Checker<'a> {
                 self.keep(power, base.weight.saturating_add(1), expr.span)
             }
             ExprKind::Call { name, args } => self.call(name, args, expr.span, scope),
-            ExprKind::If {
-                condition,
-                then,
-                otherwise,
-            } => self.choice(condition, then, otherwise, expr.span, scope),
+            ExprKind::If { condition, then, otherwise } => self.choice(condition, then, otherwise, expr.span, scope),
         }
     }
 
@@ -256,10 +223,7 @@ impl<'a> Checker<'a> {
         let operands = chain(expr, |op| matches!(op, BinaryOp::Add | BinaryOp::Subtract));
         let mut widest: Option<Side> = None;
         let mut failed = false;
-        let mut total = Value {
-            expr: Expr::zero(),
-            weight: 0,
-        };
+        let mut total = Value { expr: Expr::zero(), weight: 0 };
         for group in operands.chunks(CHUNK) {
             let mut terms = vec![total.expr.clone()];
             let mut weight = total.weight.saturating_add(1);
@@ -268,17 +232,10 @@ impl<'a> Checker<'a> {
                     failed = true;
                     continue;
                 };
-                let side = Side {
-                    axes: value.expr.axes(),
-                    span: operand.span,
-                };
+                let side = Side { axes: value.expr.axes(), span: operand.span };
                 match widest {
                     Some(other) if !axes::fit(other.axes, side.axes) => {
-                        let doing = if *op == BinaryOp::Add {
-                            "add"
-                        } else {
-                            "subtract"
-                        };
+                        let doing = if *op == BinaryOp::Add { "add" } else { "subtract" };
                         self.report(axes::mismatch(doing, other, side));
                         failed = true;
                     }
@@ -286,11 +243,7 @@ impl<'a> Checker<'a> {
                     _ => widest = Some(side),
                 }
                 weight = weight.saturating_add(value.weight);
-                terms.push(if *op == BinaryOp::Add {
-                    value.expr
-                } else {
-                    value.expr.neg()
-                });
+                terms.push(if *op == BinaryOp::Add { value.expr } else { value.expr.neg() });
             }
             if !failed {
                 total = self.keep(Expr::add(terms), weight, expr.span)?;
@@ -301,13 +254,8 @@ impl<'a> Checker<'a> {
 
     /// A chain of `*` and `/`.
     fn product(&mut self, expr: &ast::Expr, scope: &mut Scope) -> Option<Value> {
-        let operands = chain(expr, |op| {
-            matches!(op, BinaryOp::Multiply | BinaryOp::Divide)
-        });
-        let mut total = Some(Value {
-            expr: Expr::one(),
-            weight: 0,
-        });
+        let operands = chain(expr, |op| matches!(op, BinaryOp::Multiply | BinaryOp::Divide));
+        let mut total = Some(Value { expr: Expr::one(), weight: 0 });
         for (op, operand) in operands {
             let value = self.term(operand, scope);
             let (Some(left), Some(right)) = (total, value) else {
@@ -327,24 +275,15 @@ impl<'a> Checker<'a> {
     /// x^r where it is real.
     pub fn power(&mut self, x: &Expr, r: &Rational, span: Span) -> Option<Expr> {
         if x.is_zero() && r.is_negative() {
-            self.report(
-                Diagnostic::new(Code::DivisionByZero, "division by zero")
-                    .at(span, "this is always zero"),
-            );
+            self.report(Diagnostic::new(Code::DivisionByZero, "division by zero").at(span, "this is always zero"));
             return None;
         }
         if !r.is_integer() && !x.sign().is_nonnegative() {
-            let root = if *r == rational::ratio(1, 2) {
-                "the square root".to_string()
-            } else {
-                format!("the power {r}")
-            };
-            let diagnostic = Diagnostic::new(
-                Code::PowerDomain,
-                format!("{root} of a value that may be negative"),
-            )
-            .at(span, "negative for some inputs")
-            .help("`abs(…)`, `norm(…)` and squares are never negative");
+            let root =
+                if *r == rational::ratio(1, 2) { "the square root".to_string() } else { format!("the power {r}") };
+            let diagnostic = Diagnostic::new(Code::PowerDomain, format!("{root} of a value that may be negative"))
+                .at(span, "negative for some inputs")
+                .help("`abs(…)`, `norm(…)` and squares are never negative");
             self.report(diagnostic);
             return None;
         }
@@ -360,12 +299,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A number known at compile time; parameters it needs become structural.
-    pub fn structural(
-        &mut self,
-        expr: &ast::Expr,
-        scope: &mut Scope,
-        what: &str,
-    ) -> Option<Rational> {
+    pub fn structural(&mut self, expr: &ast::Expr, scope: &mut Scope, what: &str) -> Option<Rational> {
         let value = self.term(expr, scope)?;
         let number = self.params.make_structural(&value.expr);
         if let Some(number) = number.as_const() {
@@ -384,10 +318,7 @@ impl<'a> Checker<'a> {
     /// The diagnostic, and whether it already points into the file.
     fn not_structural(&self, number: &Expr, span: Span, what: &str) -> (bool, Diagnostic) {
         let new = |why: String| {
-            Diagnostic::new(
-                Code::NotStructural,
-                format!("{what} must be a number known at compile time, but {why}"),
-            )
+            Diagnostic::new(Code::NotStructural, format!("{what} must be a number known at compile time, but {why}"))
         };
         let inputs = traverse::inputs(number);
         let param = inputs.iter().find_map(|leaf| self.params.of_leaf(leaf));
@@ -402,10 +333,7 @@ impl<'a> Checker<'a> {
             if self.foreign.is_none() {
                 diagnostic = diagnostic.also(span, "and is needed as a number here");
             }
-            return (
-                true,
-                diagnostic.help(format!("give `{name}` a number, such as 2 or 3/2")),
-            );
+            return (true, diagnostic.help(format!("give `{name}` a number, such as 2 or 3/2")));
         }
         let why = match inputs.iter().find(|leaf| leaf.role == Role::Size) {
             Some(size) => format!("`{}` is a size", size.name),
@@ -428,21 +356,10 @@ impl<'a> Checker<'a> {
         let [Some(a), Some(b), Some(x), Some(y)] = values else {
             return None;
         };
-        let side = |value: &Value, span: Span| Side {
-            axes: value.expr.axes(),
-            span,
-        };
+        let side = |value: &Value, span: Span| Side { axes: value.expr.axes(), span };
         let pairs = [
-            (
-                "compare",
-                side(&a, condition.left.span),
-                side(&b, condition.right.span),
-            ),
-            (
-                "choose between",
-                side(&x, then.span),
-                side(&y, otherwise.span),
-            ),
+            ("compare", side(&a, condition.left.span), side(&b, condition.right.span)),
+            ("choose between", side(&x, then.span), side(&y, otherwise.span)),
         ];
         let mut fits = true;
         for (doing, left, right) in pairs {
@@ -451,9 +368,7 @@ impl<'a> Checker<'a> {
                 fits = false;
             }
         }
-        let total = [&a, &b, &x, &y]
-            .iter()
-            .fold(2usize, |sum, value| sum.saturating_add(value.weight));
+        let total = [&a, &b, &x, &y].iter().fold(2usize, |sum, value| sum.saturating_add(value.weight));
         let (a, b, x, y) = (&a.expr, &b.expr, &x.expr, &y.expr);
         let result = fits.then(|| match condition.op {
             CompareOp::LessEqual => Expr::select(a, b, x, y),
@@ -462,21 +377,11 @@ impl<'a> Checker<'a> {
             CompareOp::Greater => Expr::select(a, b, y, x),
             CompareOp::Equal => Expr::select(a, b, &Expr::select(b, a, x, y), y),
         })?;
-        let weight = if condition.op == CompareOp::Equal {
-            total.saturating_mul(2)
-        } else {
-            total
-        };
+        let weight = if condition.op == CompareOp::Equal { total.saturating_mul(2) } else { total };
         self.keep(result, weight, span)
     }
 
-    fn call(
-        &mut self,
-        name: &Ident,
-        args: &[ast::Arg],
-        span: Span,
-        scope: &mut Scope,
-    ) -> Option<Value> {
+    fn call(&mut self, name: &Ident, args: &[ast::Arg], span: Span, scope: &mut Scope) -> Option<Value> {
         if function::accepts(&name.text, args) {
             return self.function(name, args, span, scope);
         }
@@ -489,10 +394,8 @@ impl<'a> Checker<'a> {
             if let Some(entry) = entry.filter(meant) {
                 return self.nested(&entry, name, args, span, scope);
             }
-            if let Some(other) = self
-                .library
-                .other_kind(kind, &name.text)
-                .filter(|_| !function::is_function(&name.text))
+            if let Some(other) =
+                self.library.other_kind(kind, &name.text).filter(|_| !function::is_function(&name.text))
             {
                 self.report(library::wrong_kind(kind, other, name));
                 return None;
@@ -512,12 +415,9 @@ impl<'a> Checker<'a> {
         if let Some(kind) = scope.place.kind() {
             known.extend(self.library.names(kind));
         }
-        Diagnostic::new(
-            Code::UnknownFunction,
-            format!("there is no function called `{}`", name.text),
-        )
-        .at(name.span, "not found")
-        .did_you_mean(&name.text, known)
+        Diagnostic::new(Code::UnknownFunction, format!("there is no function called `{}`", name.text))
+            .at(name.span, "not found")
+            .did_you_mean(&name.text, known)
     }
 }
 
@@ -525,18 +425,12 @@ fn only_as_value(name: &Ident) -> Diagnostic {
     let message = format!("`{}(…)` can only be the value of a parameter", name.text);
     Diagnostic::new(Code::BadValue, message)
         .at(name.span, "not inside an expression")
-        .help(format!(
-            "make it a parameter: `(a = {}(…))` after the ingredient's name",
-            name.text
-        ))
+        .help(format!("make it a parameter: `(a = {}(…))` after the ingredient's name", name.text))
 }
 
 fn unknown_name(name: &str, span: Span, scope: &Scope) -> Diagnostic {
     let message = match scope.place.kind() {
-        Some(kind) => format!(
-            "`{name}` has no meaning in {}",
-            library::describe_with_article(kind)
-        ),
+        Some(kind) => format!("`{name}` has no meaning in {}", library::describe_with_article(kind)),
         None => format!("`{name}` has no meaning here"),
     };
     let diagnostic = Diagnostic::new(Code::UnknownName, message).at(span, "not known");
@@ -549,9 +443,7 @@ fn unknown_name(name: &str, span: Span, scope: &Scope) -> Diagnostic {
         (Place::Value, "q" | "k" | "z" | "h" | "E" | "F") => {
             diagnostic.help("only numbers, parameters and sizes are known here")
         }
-        _ if function::is_function(name) => {
-            diagnostic.help(format!("`{name}` is a function: write `{name}(…)`"))
-        }
+        _ if function::is_function(name) => diagnostic.help(format!("`{name}` is a function: write `{name}(…)`")),
         _ => diagnostic.did_you_mean(name, scope.names.keys().map(String::as_str)),
     }
 }
@@ -569,11 +461,7 @@ fn chain(expr: &ast::Expr, same: fn(BinaryOp) -> bool) -> Vec<(BinaryOp, &ast::E
             _ => break rest,
         }
     };
-    let neutral = if same(BinaryOp::Add) {
-        BinaryOp::Add
-    } else {
-        BinaryOp::Multiply
-    };
+    let neutral = if same(BinaryOp::Add) { BinaryOp::Add } else { BinaryOp::Multiply };
     operands.push((neutral, first));
     operands.reverse();
     operands
@@ -590,9 +478,9 @@ fn exponent_out_of_range(r: &Rational, span: Span) -> Diagnostic {
     } else {
         "the exponent".to_string()
     };
-    Diagnostic::new(Code::PowerDomain, format!("{shown} is out of range"))
-        .at(span, "")
-        .note(format!("exponents lie between -{MAX_EXPONENT} and {MAX_EXPONENT}, with denominators up to {MAX_EXPONENT}"))
+    Diagnostic::new(Code::PowerDomain, format!("{shown} is out of range")).at(span, "").note(format!(
+        "exponents lie between -{MAX_EXPONENT} and {MAX_EXPONENT}, with denominators up to {MAX_EXPONENT}"
+    ))
 }
 
 /// An exponent in the term's top layers that is out of range.
@@ -612,10 +500,7 @@ fn exponent_beyond(e: &Expr) -> Option<Rational> {
 fn coefficients_fit(e: &Expr) -> bool {
     let fits = |c: &Rational| {
         let bits = c.numer().bits().max(c.denom().bits());
-        let is_moderate = || {
-            c.to_f64()
-                .is_some_and(|x| x == 0.0 && c.numer().bits() == 0 || x.is_normal())
-        };
+        let is_moderate = || c.to_f64().is_some_and(|x| x == 0.0 && c.numer().bits() == 0 || x.is_normal());
         bits <= 900 || bits <= MAX_BITS && is_moderate()
     };
     let constant = |x: &Expr| match x.op() {
@@ -631,18 +516,12 @@ fn coefficients_fit(e: &Expr) -> bool {
 
 /// Whether the term is made of numbers and sizes alone.
 pub fn is_over_sizes(e: &Expr) -> bool {
-    e.axes().is_empty()
-        && traverse::inputs(e)
-            .iter()
-            .all(|leaf| leaf.role == Role::Size)
+    e.axes().is_empty() && traverse::inputs(e).iter().all(|leaf| leaf.role == Role::Size)
 }
 
 impl Value {
     /// A number as a value.
     pub fn number(number: Rational) -> Value {
-        Value {
-            expr: Expr::constant(number),
-            weight: 1,
-        }
+        Value { expr: Expr::constant(number), weight: 1 }
     }
 }

@@ -53,14 +53,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The ingredient's parameters with what they stand for.
-    pub fn bind(
-        &mut self,
-        entry: &Entry,
-        args: &[Arg],
-        site: Span,
-        scope: &mut Scope,
-        purpose: Purpose,
-    ) -> Bindings {
+    pub fn bind(&mut self, entry: &Entry, args: &[Arg], site: Span, scope: &mut Scope, purpose: Purpose) -> Bindings {
         let ingredient = entry.ingredient;
         let origin = Origin::Ingredient(ingredient.kind);
         let given = self.match_arguments(entry, args, site);
@@ -77,37 +70,16 @@ impl<'a> Checker<'a> {
             let value = match (given.get(name), &param.default) {
                 (Some(expr), _) => {
                     let at = self.foreign.unwrap_or(expr.span);
-                    sources.insert(
-                        name,
-                        Source {
-                            expr,
-                            site: at,
-                            is_default: false,
-                        },
-                    );
+                    sources.insert(name, Source { expr, site: at, is_default: false });
                     let given = self.given(expr, scope);
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))
                 }
                 (None, Some(default)) => {
-                    let at =
-                        self.foreign
-                            .unwrap_or(if entry.foreign { site } else { default.span });
-                    sources.insert(
-                        name,
-                        Source {
-                            expr: default,
-                            site: at,
-                            is_default: at == site,
-                        },
-                    );
-                    let given =
-                        self.inside(entry, site, |checker| checker.given(default, &mut own));
+                    let at = self.foreign.unwrap_or(if entry.foreign { site } else { default.span });
+                    sources.insert(name, Source { expr: default, site: at, is_default: at == site });
+                    let given = self.inside(entry, site, |checker| checker.given(default, &mut own));
                     // A default belongs to the recipe, however deep the call.
-                    let purpose = if purpose == Purpose::Call {
-                        Purpose::Use
-                    } else {
-                        purpose
-                    };
+                    let purpose = if purpose == Purpose::Call { Purpose::Use } else { purpose };
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))
                 }
                 (None, None) if purpose == Purpose::Review => self.stand_in(entry, param, origin),
@@ -126,21 +98,15 @@ impl<'a> Checker<'a> {
     }
 
     /// Arguments by parameter name; positional ones come first, in order.
-    fn match_arguments<'e>(
-        &mut self,
-        entry: &Entry,
-        args: &'e [Arg],
-        site: Span,
-    ) -> HashMap<String, &'e ast::Expr> {
+    fn match_arguments<'e>(&mut self, entry: &Entry, args: &'e [Arg], site: Span) -> HashMap<String, &'e ast::Expr> {
         let (name, params) = (&entry.ingredient.name.text, &entry.ingredient.params);
         let mut given: HashMap<String, &ast::Expr> = HashMap::new();
         for (place, arg) in args.iter().enumerate() {
             let (param, value, span) = match arg {
                 Arg::PerHead(span) => {
-                    let diagnostic =
-                        Diagnostic::new(Code::BadValue, "`per head` belongs inside `learn(…)`")
-                            .at(*span, "")
-                            .help("write `learn(1, per head)`");
+                    let diagnostic = Diagnostic::new(Code::BadValue, "`per head` belongs inside `learn(…)`")
+                        .at(*span, "")
+                        .help("write `learn(1, per head)`");
                     self.report(diagnostic);
                     continue;
                 }
@@ -155,10 +121,8 @@ impl<'a> Checker<'a> {
                     Some(param) => (param.name.text.clone(), value, value.span),
                     None => {
                         let takes = count(params.len(), "argument");
-                        let message =
-                            format!("`{name}` takes {takes}, but {} given", were(args.len()));
-                        let spare = Diagnostic::new(Code::WrongArity, message)
-                            .at(value.span, "one too many");
+                        let message = format!("`{name}` takes {takes}, but {} given", were(args.len()));
+                        let spare = Diagnostic::new(Code::WrongArity, message).at(value.span, "one too many");
                         self.report(if params.is_empty() {
                             spare.also(site, "")
                         } else {
@@ -170,9 +134,7 @@ impl<'a> Checker<'a> {
             };
             if given.contains_key(&param) {
                 let message = format!("`{param}` is given twice");
-                self.report(
-                    Diagnostic::new(Code::DuplicateParameter, message).at(span, "given before"),
-                );
+                self.report(Diagnostic::new(Code::DuplicateParameter, message).at(span, "given before"));
                 continue;
             }
             given.insert(param, value);
@@ -187,12 +149,8 @@ impl<'a> Checker<'a> {
         };
         match name.text.as_str() {
             "learn" => self.learned(args, expr.span).map(Given::Param),
-            "gate" => self
-                .squash(name, args, expr.span)
-                .map(|squash| Given::Param(ParamValue::Gate(squash))),
-            "decay" => self
-                .squash(name, args, expr.span)
-                .map(|squash| Given::Param(ParamValue::Decay(squash))),
+            "gate" => self.squash(name, args, expr.span).map(|squash| Given::Param(ParamValue::Gate(squash))),
+            "decay" => self.squash(name, args, expr.span).map(|squash| Given::Param(ParamValue::Decay(squash))),
             _ => self.term(expr, scope).map(Given::Term),
         }
     }
@@ -202,44 +160,29 @@ impl<'a> Checker<'a> {
             [Arg::Value(init)] => (init, false),
             [Arg::Value(init), Arg::PerHead(_)] => (init, true),
             _ => {
-                let diagnostic =
-                    Diagnostic::new(Code::WrongArity, "`learn` takes the value to start from")
-                        .at(span, "")
-                        .help("write `learn(1)` or `learn(1, per head)`");
+                let diagnostic = Diagnostic::new(Code::WrongArity, "`learn` takes the value to start from")
+                    .at(span, "")
+                    .help("write `learn(1)` or `learn(1, per head)`");
                 self.report(diagnostic);
                 return None;
             }
         };
         let value = self.term(init, &mut Scope::new(Place::Value))?;
-        Some(ParamValue::Learn {
-            init: value.expr,
-            per_head,
-        })
+        Some(ParamValue::Learn { init: value.expr, per_head })
     }
 
     fn squash(&mut self, name: &Ident, args: &[Arg], span: Span) -> Option<Squash> {
         let given = match args {
-            [
-                Arg::Value(ast::Expr {
-                    node: ExprKind::Name(given),
-                    ..
-                }),
-            ] => Some(given.as_str()),
+            [Arg::Value(ast::Expr { node: ExprKind::Name(given), .. })] => Some(given.as_str()),
             _ => None,
         };
-        let known = Squash::ALL
-            .into_iter()
-            .find(|squash| given == Some(squash.as_str()));
+        let known = Squash::ALL.into_iter().find(|squash| given == Some(squash.as_str()));
         if known.is_none() {
             let names: Vec<&str> = Squash::ALL.iter().map(|squash| squash.as_str()).collect();
-            let message = format!(
-                "`{}` takes the function that brings it between 0 and 1",
-                name.text
-            );
+            let message = format!("`{}` takes the function that brings it between 0 and 1", name.text);
             let at = args.first().map_or(span, Arg::span);
             let mut diagnostic = Diagnostic::new(Code::BadValue, message).at(at, "not one of them");
-            diagnostic =
-                diagnostic.help(format!("write `{}({})`", name.text, names.join("` or `")));
+            diagnostic = diagnostic.help(format!("write `{}({})`", name.text, names.join("` or `")));
             self.report(diagnostic);
         }
         known
@@ -286,16 +229,7 @@ impl<'a> Checker<'a> {
     /// A number that meets the conditions on a parameter nobody gave a value.
     fn stand_in(&mut self, entry: &Entry, param: &Param, origin: Origin) -> Option<Value> {
         let name = param.name.text.as_str();
-        let candidates = [
-            (1, 1),
-            (2, 1),
-            (3, 2),
-            (3, 1),
-            (1, 2),
-            (10, 1),
-            (0, 1),
-            (-1, 1),
-        ];
+        let candidates = [(1, 1), (2, 1), (3, 2), (3, 1), (1, 2), (10, 1), (0, 1), (-1, 1)];
         let candidates = candidates.map(|(n, d)| rational::ratio(n, d));
         let fits = |checker: &mut Self, number: &Rational| {
             let silent = checker.diagnostics.len();
@@ -310,19 +244,9 @@ impl<'a> Checker<'a> {
             checker.diagnostics.truncate(silent);
             holds
         };
-        let number = candidates
-            .iter()
-            .find(|number| fits(self, number))
-            .cloned()
-            .unwrap_or_else(|| rational::int(1));
+        let number = candidates.iter().find(|number| fits(self, number)).cloned().unwrap_or_else(|| rational::int(1));
         let promised = promised_sign(name, &entry.ingredient.conditions);
-        self.declare(
-            name,
-            ParamValue::Fixed(Expr::constant(number)),
-            promised,
-            origin,
-            param.name.span,
-        )
+        self.declare(name, ParamValue::Fixed(Expr::constant(number)), promised, origin, param.name.span)
     }
 
     /// left − right at the values the parameters start with.
@@ -344,9 +268,7 @@ impl<'a> Checker<'a> {
         for condition in &entry.ingredient.conditions {
             let mut scope = Scope::new(Place::Value);
             scope.extend(bindings);
-            let difference = self.inside(entry, site, |checker| {
-                checker.difference(condition, &mut scope)
-            });
+            let difference = self.inside(entry, site, |checker| checker.difference(condition, &mut scope));
             let Some(difference) = difference else {
                 continue;
             };
@@ -363,37 +285,24 @@ impl<'a> Checker<'a> {
                     about.push((used, source));
                 }
             }
-            let is: Vec<String> = about
-                .iter()
-                .map(|(name, source)| state_of(name, source))
-                .collect();
+            let is: Vec<String> = about.iter().map(|(name, source)| state_of(name, source)).collect();
             let needs = print_comparison(condition);
             let message = match verdict {
                 Some(_) if is.is_empty() => format!("`{name}` needs {needs}, which does not hold"),
                 Some(_) => format!("`{name}` needs {needs}, but {}", is.join(" and ")),
                 None if is.is_empty() => format!("`{name}` needs {needs}, which is not sure"),
-                None => format!(
-                    "`{name}` needs {needs}, which is not sure: {}",
-                    is.join(" and ")
-                ),
+                None => format!("`{name}` needs {needs}, which is not sure: {}", is.join(" and ")),
             };
             let (at, label) = match about.first() {
-                Some((param, source)) if source.is_default => (
-                    source.site,
-                    format!("by its default, {}", state_of(param, source)),
-                ),
-                Some((_, source)) if verdict.is_none() => {
-                    (source.site, "may be outside the domain".to_string())
+                Some((param, source)) if source.is_default => {
+                    (source.site, format!("by its default, {}", state_of(param, source)))
                 }
+                Some((_, source)) if verdict.is_none() => (source.site, "may be outside the domain".to_string()),
                 Some((_, source)) => (source.site, "outside the domain".to_string()),
-                None => (
-                    self.foreign.unwrap_or(site),
-                    "outside the domain".to_string(),
-                ),
+                None => (self.foreign.unwrap_or(site), "outside the domain".to_string()),
             };
             // The site stands in the file.
-            self.diagnostics
-                .push(Diagnostic::new(Code::ParameterDomain, message).at(at, label));
+            self.diagnostics.push(Diagnostic::new(Code::ParameterDomain, message).at(at, label));
             failed.extend(about.iter().map(|(name, _)| name.to_string()));
         }
         failed
@@ -428,9 +337,7 @@ fn promised_sign(name: &str, conditions: &[ast::Comparison]) -> Option<Sign> {
     let signs = conditions.iter().filter_map(|condition| {
         let (param, op, bound) = match (&condition.left.node, &condition.right.node) {
             (ExprKind::Name(param), ExprKind::Number { value, .. }) => (param, condition.op, value),
-            (ExprKind::Number { value, .. }, ExprKind::Name(param)) => {
-                (param, domain::mirrored(condition.op), value)
-            }
+            (ExprKind::Number { value, .. }, ExprKind::Name(param)) => (param, domain::mirrored(condition.op), value),
             _ => return None,
         };
         // Number literals are never negative.
@@ -448,30 +355,21 @@ fn promised_sign(name: &str, conditions: &[ast::Comparison]) -> Option<Sign> {
 
 fn missing_argument(entry: &Entry, param: &Ident, site: Span) -> Diagnostic {
     let name = &entry.ingredient.name.text;
-    Diagnostic::new(
-        Code::WrongArity,
-        format!("`{name}` needs a value for `{}`", param.text),
-    )
-    .at(site, format!("`{}` has no default", param.text))
-    .help(format!("write `{name}({} = …)`", param.text))
+    Diagnostic::new(Code::WrongArity, format!("`{name}` needs a value for `{}`", param.text))
+        .at(site, format!("`{}` has no default", param.text))
+        .help(format!("write `{name}({} = …)`", param.text))
 }
 
 fn unknown_argument(name: &str, given: &Ident, params: &[Param]) -> Diagnostic {
     let known = params.iter().map(|param| param.name.text.as_str());
-    Diagnostic::new(
-        Code::UnknownArgument,
-        format!("`{name}` has no parameter called `{}`", given.text),
-    )
-    .at(given.span, "not a parameter")
-    .did_you_mean(&given.text, known)
-    .note(signature(name, params))
+    Diagnostic::new(Code::UnknownArgument, format!("`{name}` has no parameter called `{}`", given.text))
+        .at(given.span, "not a parameter")
+        .did_you_mean(&given.text, known)
+        .note(signature(name, params))
 }
 
 fn signature(name: &str, params: &[Param]) -> String {
-    let names: Vec<&str> = params
-        .iter()
-        .map(|param| param.name.text.as_str())
-        .collect();
+    let names: Vec<&str> = params.iter().map(|param| param.name.text.as_str()).collect();
     if names.is_empty() {
         format!("`{name}` has no parameters")
     } else {
@@ -488,9 +386,5 @@ fn count(n: usize, what: &str) -> String {
 }
 
 fn were(n: usize) -> String {
-    if n == 1 {
-        "1 is".to_string()
-    } else {
-        format!("{n} are")
-    }
+    if n == 1 { "1 is".to_string() } else { format!("{n} are") }
 }

@@ -4,6 +4,7 @@
 //! its scores get theirs (the weights' Jacobian is symmetric: ∂s = J ∂p), and ⟨∂s, s⟩ with ∂s held constant becomes one
 //! more piece. An input's gradient is the sum over the pieces ⟨g, o⟩, ⟨∂s, s⟩.
 
+use super::naming::unused;
 use super::{Definition, Derivation, hide, options_for};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
@@ -26,8 +27,9 @@ pub struct Backward {
 /// The backward pass of the derived direction; the direction itself is at hand.
 pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     let direction = &derivation.direction.term;
-    let cotangent = Leaf::new(Role::Probe, 1, "g", &[Axis::T, Axis::E], Sign::Unknown);
-    let output = Leaf::new(Role::Named, 300, "o", &[Axis::T, Axis::E], Sign::Unknown);
+    let recipe = &derivation.recipe;
+    let cotangent = Leaf::new(Role::Probe, 1, &unused("g", recipe), &[Axis::T, Axis::E], Sign::Unknown);
+    let output = Leaf::new(Role::Named, 300, &unused("o", recipe), &[Axis::T, Axis::E], Sign::Unknown);
     let options = options_for(&derivation.recipe, options).given(vec![direction.clone()]);
 
     let tidy = |e: &Expr| {
@@ -47,7 +49,7 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
             Meaning::Weights { kind, .. } => {
                 let weights = Expr::leaf(named.leaf.clone());
                 let centre = |centred: Expr| {
-                    let name = named.leaf.name.replacen('p', "a", 1);
+                    let name = unused(&named.leaf.name.replacen('p', "a", 1), recipe);
                     let leaf = Leaf::new(Role::Named, 250 + number as u16, &name, &[Axis::T, Axis::N], Sign::Unknown);
                     definitions.push(Definition { leaf: leaf.clone(), value: tidy(&centred) });
                     Expr::leaf(leaf)

@@ -1,5 +1,6 @@
 //! The Hessian of F_h: as a product with a probe, and as a matrix with the probe peeled off.
 
+use super::naming::unused;
 use super::{Derivation, Kink, hide, kinks, options_for};
 use crate::calculus;
 use crate::check::inputs;
@@ -25,7 +26,7 @@ pub const COLUMN: Axis = Axis::new(Space::Head, 9);
 /// The Hessian of the derived energy.
 pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
     let options = options_for(&derivation.recipe, options);
-    let probe = Leaf::new(Role::Probe, 0, "u", &[Axis::T, Axis::E], Sign::Unknown);
+    let probe = Leaf::new(Role::Probe, 0, &unused("u", &derivation.recipe), &[Axis::T, Axis::E], Sign::Unknown);
     let names: Vec<_> = derivation.names.iter().map(|n| (n.leaf.clone(), n.meaning.clone())).collect();
     let raw = calculus::hessian_vector(&derivation.gradient.term, &inputs::q(), &probe, &names);
     let mut product = simplify(&raw, &options);

@@ -24,8 +24,13 @@ pub fn kinks(e: &Expr) -> Vec<Kink> {
             Op::Call(Func::Sign, inner) => Some(Kink { what: "the value jumps", place: (inner.clone(), zero.clone()) }),
             Op::Select(p) => Some(Kink { what: "the second derivative jumps", place: (p[0].clone(), p[1].clone()) }),
             Op::Pow(base, r) if !r.is_integer() && *r < rational::int(2) && !base.sign().is_nonzero() => {
-                let what = if *r < rational::int(1) { "the derivative does not exist" } else { "the second derivative does not exist" };
-                (!matches!(base.op(), Op::Call(Func::Abs, _) | Op::Weights(..))).then(|| Kink { what, place: (base.clone(), zero.clone()) })
+                let what = if *r < rational::int(1) {
+                    "the derivative does not exist"
+                } else {
+                    "the second derivative does not exist"
+                };
+                (!matches!(base.op(), Op::Call(Func::Abs, _) | Op::Weights(..)))
+                    .then(|| Kink { what, place: (base.clone(), zero.clone()) })
             }
             Op::SmoothMax(Entropy::Tsallis(_) | Entropy::Norm(_), axis, s) => {
                 let weight = Expr::weights(&entropy_of(&x), *axis, s);

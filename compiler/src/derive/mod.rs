@@ -73,9 +73,9 @@ pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     let global = simplify(&recipe.global, &options);
     let energy = simplify(&recipe.energy, &options);
     let raw = calculus::gradient(&energy.term, &inputs::q());
-    let mut names = naming::name_weights(&raw);
+    let mut names = naming::name_weights(&raw, recipe);
     let mut gradient = simplify(&hide(&raw, &names), &options);
-    names.extend(naming::name_cases(&gradient.term));
+    names.extend(naming::name_cases(&gradient.term, recipe));
     gradient.term = hide(&gradient.term, &names);
     let direction = simplify(&direction_of(&gradient.term, recipe.values), &options);
     let update = update_rule(recipe);

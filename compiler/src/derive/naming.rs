@@ -5,6 +5,7 @@
 //! token (c_i) is named as well. Terms after the gradient are written with the names.
 
 use crate::calculus::Meaning;
+use crate::check::recipe::Recipe;
 use crate::ir::{Axis, AxisSet, Expr, Leaf, Op, Role, Sign, Space, traverse};
 
 /// A quantity with a name, along the query and token axes.
@@ -32,7 +33,7 @@ impl Named {
 }
 
 /// Names for the weights of a term, innermost first, each once whatever its axis is called.
-pub fn name_weights(e: &Expr) -> Vec<Named> {
+pub fn name_weights(e: &Expr, recipe: &Recipe) -> Vec<Named> {
     let mut names: Vec<Named> = Vec::new();
     for node in traverse::subterms(e) {
         let Op::Weights(kind, axis, scores) = node.op() else { continue };
@@ -41,14 +42,14 @@ pub fn name_weights(e: &Expr) -> Vec<Named> {
         if names.iter().any(|n| n.meaning == meaning) {
             continue;
         }
-        let leaf = named_leaf("p", Role::Weights, names.len(), Sign::NonNegative);
+        let leaf = named_leaf(&unused("p", recipe), Role::Weights, names.len(), Sign::NonNegative);
         names.push(Named { leaf, meaning });
     }
     names
 }
 
 /// Names for the case distinctions per attended token.
-pub fn name_cases(e: &Expr) -> Vec<Named> {
+pub fn name_cases(e: &Expr, recipe: &Recipe) -> Vec<Named> {
     let mut names: Vec<Named> = Vec::new();
     let pair = AxisSet::of(&[Axis::T, Axis::N]);
     for node in traverse::subterms(e) {
@@ -59,10 +60,19 @@ pub fn name_cases(e: &Expr) -> Vec<Named> {
         if value.axes() != pair || names.iter().any(|n| n.meaning == meaning) {
             continue;
         }
-        let leaf = named_leaf("c", Role::Named, names.len(), value.sign());
+        let leaf = named_leaf(&unused("c", recipe), Role::Named, names.len(), value.sign());
         names.push(Named { leaf, meaning });
     }
     names
+}
+
+/// The letter, with primes until no parameter of the recipe has that name.
+pub fn unused(letter: &str, recipe: &Recipe) -> String {
+    let mut name = letter.to_string();
+    while recipe.param(&name).is_some() {
+        name.push('\'');
+    }
+    name
 }
 
 fn named_leaf(letter: &str, role: Role, number: usize, sign: Sign) -> Leaf {

@@ -252,10 +252,7 @@ impl Code {
     /// Finds a code by its number, in any case.
     pub fn parse(text: &str) -> Option<Code> {
         let text = text.trim();
-        Code::ALL
-            .iter()
-            .copied()
-            .find(|code| code.as_str().eq_ignore_ascii_case(text))
+        Code::ALL.iter().copied().find(|code| code.as_str().eq_ignore_ascii_case(text))
     }
 
     /// The number, such as `E0101`.
@@ -268,11 +265,7 @@ impl Code {
     }
 
     pub fn severity(self) -> Severity {
-        if self.as_str().starts_with('W') {
-            Severity::Warning
-        } else {
-            Severity::Error
-        }
+        if self.as_str().starts_with('W') { Severity::Warning } else { Severity::Error }
     }
 
     /// The long text for `energyc explain`: why, a wrong and a right example.

@@ -60,11 +60,7 @@ impl Diagnostic {
     }
 
     fn label(mut self, span: Span, text: impl Into<String>, primary: bool) -> Diagnostic {
-        self.labels.push(Label {
-            span,
-            text: text.into(),
-            primary,
-        });
+        self.labels.push(Label { span, text: text.into(), primary });
         self
     }
 
@@ -79,11 +75,7 @@ impl Diagnostic {
     }
 
     /// Adds ``did you mean `x`?`` when one of the candidates is close to `name`.
-    pub fn did_you_mean<'a>(
-        self,
-        name: &str,
-        candidates: impl IntoIterator<Item = &'a str>,
-    ) -> Diagnostic {
+    pub fn did_you_mean<'a>(self, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         match nearest(name, candidates) {
             Some(candidate) => self.help(format!("did you mean `{candidate}`?")),
             None => self,
@@ -96,10 +88,7 @@ impl Diagnostic {
 
     /// The span of the first primary label, if there is one.
     pub fn primary_span(&self) -> Option<Span> {
-        self.labels
-            .iter()
-            .find(|label| label.primary)
-            .map(|label| label.span)
+        self.labels.iter().find(|label| label.primary).map(|label| label.span)
     }
 }
 
@@ -116,9 +105,6 @@ mod tests {
         assert!(diagnostic.is_error());
         assert_eq!(diagnostic.primary_span(), Some(Span::new(2, 3)));
         assert_eq!(diagnostic.help, ["did you mean `huber`?"]);
-        assert_eq!(
-            Diagnostic::new(Code::KinkedEnergy, "").severity,
-            Severity::Warning
-        );
+        assert_eq!(Diagnostic::new(Code::KinkedEnergy, "").severity, Severity::Warning);
     }
 }

@@ -14,9 +14,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .filter(|candidate| *candidate != name && !candidate.is_empty())
         .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, candidate)| {
-            *distance <= allowed && *distance < candidate.chars().count()
-        })
+        .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
         .min()
         .map(|(_, candidate)| candidate)
 }

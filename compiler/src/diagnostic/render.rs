@@ -25,11 +25,7 @@ pub fn render_all(diagnostics: &[Diagnostic], source: &Source, color: bool) -> S
         text.push_str(&shown.render(diagnostic, color));
         text.push_str("\n\n");
     }
-    if let Some(rest) = diagnostics
-        .len()
-        .checked_sub(MAX_RENDERED)
-        .filter(|n| *n > 0)
-    {
+    if let Some(rest) = diagnostics.len().checked_sub(MAX_RENDERED).filter(|n| *n > 0) {
         text.push_str(&format!("… and {rest} more\n\n"));
     }
     text.push_str(&summary(diagnostics));
@@ -40,24 +36,18 @@ pub fn render_all(diagnostics: &[Diagnostic], source: &Source, color: bool) -> S
 /// `2 errors, 1 warning`.
 fn summary(diagnostics: &[Diagnostic]) -> String {
     let count = |severity, one: &str| {
-        let n = diagnostics
-            .iter()
-            .filter(|d| d.severity == severity)
-            .count();
+        let n = diagnostics.iter().filter(|d| d.severity == severity).count();
         match n {
             0 => None,
             1 => Some(format!("1 {one}")),
             n => Some(format!("{n} {one}s")),
         }
     };
-    let parts: Vec<String> = [
-        count(Severity::Error, "error"),
-        count(Severity::Warning, "warning"),
-        count(Severity::Note, "note"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let parts: Vec<String> =
+        [count(Severity::Error, "error"), count(Severity::Warning, "warning"), count(Severity::Note, "note")]
+            .into_iter()
+            .flatten()
+            .collect();
     parts.join(", ")
 }
 
@@ -70,10 +60,7 @@ struct Shown<'a> {
 impl<'a> Shown<'a> {
     fn new(source: &'a Source) -> Shown<'a> {
         let after_newlines = source.text.match_indices('\n').map(|(at, _)| at + 1);
-        Shown {
-            source,
-            line_starts: std::iter::once(0).chain(after_newlines).collect(),
-        }
+        Shown { source, line_starts: std::iter::once(0).chain(after_newlines).collect() }
     }
 
     fn render(&self, diagnostic: &Diagnostic, color: bool) -> String {
@@ -82,9 +69,7 @@ impl<'a> Shown<'a> {
             Severity::Warning => Level::WARNING,
             Severity::Note => Level::NOTE,
         };
-        let title = level
-            .primary_title(diagnostic.message.as_str())
-            .id(diagnostic.code.as_str());
+        let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code.as_str());
         let window = self.window(&diagnostic.labels);
         let mut group = Group::with_title(title);
         if let Some(window) = &window {
@@ -98,11 +83,7 @@ impl<'a> Shown<'a> {
         for help in &diagnostic.help {
             group = group.element(Level::HELP.message(help.as_str()));
         }
-        let renderer = if color {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])
     }
 
@@ -117,17 +98,11 @@ impl<'a> Shown<'a> {
         let first_line = self.line_of(start);
         let start = self.line_starts[first_line];
         let end = text[end..].find('\n').map_or(text.len(), |at| end + at);
-        Some(Window {
-            text: &text[start..end],
-            start,
-            first_line,
-        })
+        Some(Window { text: &text[start..end], start, first_line })
     }
 
     fn line_of(&self, offset: usize) -> usize {
-        self.line_starts
-            .partition_point(|start| *start <= offset)
-            .saturating_sub(1)
+        self.line_starts.partition_point(|start| *start <= offset).saturating_sub(1)
     }
 
     fn snippet<'b>(
@@ -137,11 +112,7 @@ impl<'a> Shown<'a> {
     ) -> Snippet<'b, annotate_snippets::Annotation<'b>> {
         let annotations = labels.iter().map(|label| {
             let range = label.span.clamp_to(&self.source.text);
-            let kind = if label.primary {
-                AnnotationKind::Primary
-            } else {
-                AnnotationKind::Context
-            };
+            let kind = if label.primary { AnnotationKind::Primary } else { AnnotationKind::Context };
             let span = range.start - window.start..range.end - window.start;
             let text = Some(label.text.as_str()).filter(|text| !text.is_empty());
             kind.span(span).label(text)

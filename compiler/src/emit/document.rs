@@ -1,9 +1,9 @@
 //! The formulas of a derivation in the order a paper prints them.
 
+use crate::calculus::Meaning;
 use crate::check::inputs;
 use crate::check::recipe::{ParamValue, Recipe, Values};
 use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named, WriteBack};
-use crate::calculus::Meaning;
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, rational, traverse};
 use crate::notation::math::{Math, Symbol};
 use crate::notation::write::{entropy_formula, entropy_symbol};
@@ -190,7 +190,9 @@ fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
             let value = |e: &Expr| text::plain(e);
             Line::note(match &param.value {
                 ParamValue::Fixed(e) => format!("{name} = {}", value(e)),
-                ParamValue::Learn { init, per_head: true } => format!("{name} is learned, one a head, from {}", value(init)),
+                ParamValue::Learn { init, per_head: true } => {
+                    format!("{name} is learned, one a head, from {}", value(init))
+                }
                 ParamValue::Learn { init, per_head: false } => format!("{name} is learned, from {}", value(init)),
                 ParamValue::Gate(squash) => format!("{name}_i is a {} gate of token i, in (0, 1)", squash.as_str()),
                 ParamValue::Decay(squash) => format!(
@@ -199,7 +201,12 @@ fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
                 ),
             })
         })
-        .chain(recipe.structural.iter().map(|(name, value)| Line::note(format!("{} = {value}", text::print(&Math::symbol(name))))))
+        .chain(
+            recipe
+                .structural
+                .iter()
+                .map(|(name, value)| Line::note(format!("{} = {value}", text::print(&Math::symbol(name))))),
+        )
         .collect()
 }
 
@@ -251,21 +258,17 @@ fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivati
             let exponential = |m: Math| Math::Exp(Box::new(m));
             let z = Math::symbol("Z");
             let sum = Math::Over("Σ", "j".into(), Box::new(exponential(with_letter(&score, "i", "j"))));
-            Line::Equation {
-                left,
-                right: vec![Math::fraction(exponential(score), z.clone())],
-                with: vec![(z, sum)],
-            }
+            Line::Equation { left, right: vec![Math::fraction(exponential(score), z.clone())], with: vec![(z, sum)] }
         }
         Entropy::Tsallis(alpha) => {
             let less = alpha - rational::int(1);
             let scaled = writer(derivation).write(&scores.scale(&less));
-            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, Math::symbol("τ"))])));
+            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, Math::symbol("tau"))])));
             Line::Equation { left, right: vec![to_power(threshold, &less.recip())], with: vec![sum_to_one()] }
         }
         Entropy::Norm(gamma) => {
             let less = gamma - rational::int(1);
-            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, Math::symbol("τ"))])));
+            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, Math::symbol("tau"))])));
             let power = to_power(threshold.clone(), &less.recip());
             let norm = to_power(threshold, &(gamma / &less));
             let z = Math::symbol("Z");
@@ -359,7 +362,8 @@ fn step_over_heads(step: Option<Math>) -> Math {
 /// ẑ = z − η ∇F(z), or the states and look-ahead points of a longer program.
 fn program_lines(derivation: &Derivation) -> Vec<Line> {
     let program = &derivation.recipe.program;
-    let gradient_name = |i: usize| if program.gradients.len() == 1 { "∇F".to_string() } else { format!("∇F{}", i + 1) };
+    let gradient_name =
+        |i: usize| if program.gradients.len() == 1 { "∇F".to_string() } else { format!("∇F{}", i + 1) };
     let mut lines = Vec::new();
     let rename = |e: &Expr| {
         traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
@@ -409,12 +413,15 @@ fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
 fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defined) -> Vec<Line> {
     let mut writer = writer(derivation);
     let mut lines = Vec::new();
-    let c = Math::Product(vec![Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))), head("F")]);
+    let c = Math::Product(vec![
+        Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))),
+        head("F"),
+    ]);
     if let Some(matrix) = hessian.matrix.as_ref().and_then(|m| writer.matrix(m, Axis::E, COLUMN)) {
         lines.push(Line::equation(c.clone(), matrix));
     }
     let product = writer.write(&hessian.product.term);
-    lines.push(Line::equation(Math::Product(vec![c, Math::symbol("u")]), product));
+    lines.push(Line::equation(Math::Product(vec![c, Math::symbol(&hessian.probe.name)]), product));
     lines.extend(definition_lines(derivation, &writer, &[&hessian.product.term], defined));
     if !hessian.kinks.is_empty() {
         lines.push(Line::note("This holds almost everywhere. Kinks:"));
@@ -431,9 +438,13 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
     let mut known: Vec<(Expr, Leaf)> = known_energy(derivation).into_iter().collect();
     known.push((derivation.direction.term.clone(), backward.output.clone()));
     let mut writer = Writer::new(known);
-    let mut lines = vec![Line::note("g is the cotangent of o; sums over t run over the queries.")];
+    let mut lines = vec![Line::note(format!(
+        "{} is the cotangent of {}; sums over t run over the queries.",
+        backward.cotangent.name, backward.output.name
+    ))];
     for definition in backward.definitions.iter().chain(&backward.gradients) {
-        let shows_query = traverse::subterms(&definition.value.term).iter().any(|x| matches!(x.op(), Op::Sum(Axis::T, _)));
+        let shows_query =
+            traverse::subterms(&definition.value.term).iter().any(|x| matches!(x.op(), Op::Sum(Axis::T, _)));
         let mut left = Symbol::new(&definition.leaf.name);
         for axis in &definition.leaf.axes {
             match axis.space {
@@ -449,7 +460,7 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
     lines.extend(definition_lines(derivation, &writer, &terms, defined));
     if defined.first("o") {
         let direction = self::writer(derivation).write(&derivation.direction.term);
-        lines.push(Line::equation(Math::symbol("o"), direction));
+        lines.push(Line::equation(Math::symbol(&backward.output.name), direction));
     }
     lines
 }

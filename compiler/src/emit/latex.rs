@@ -21,8 +21,10 @@ pub fn body(document: &Document) -> String {
             match line {
                 Line::Equation { left, right, with } => {
                     let sides: Vec<String> = right.iter().map(latex::print).collect();
-                    let conditions: String =
-                        with.iter().map(|(a, b)| format!(r", \quad {} = {}", latex::print(a), latex::print(b))).collect();
+                    let conditions: String = with
+                        .iter()
+                        .map(|(a, b)| format!(r", \quad {} = {}", latex::print(a), latex::print(b)))
+                        .collect();
                     equations.push(format!("  {} &= {}{conditions}", latex::print(left), sides.join(" \\\\\n  &= ")));
                 }
                 Line::Note(note) => {
@@ -46,8 +48,7 @@ fn flush(equations: &mut Vec<String>, out: &mut String) {
 /// Unicode mathematics inside a sentence, in LaTeX.
 fn escape(text: &str) -> String {
     let mut out = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    for c in text.chars() {
         match c {
             '_' => out.push_str(r"\_"),
             '&' | '%' | '#' | '$' | '{' | '}' => {

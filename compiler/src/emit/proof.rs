@@ -1,7 +1,7 @@
 //! A proof as numbered steps.
 
-use crate::notation::{Writer, text};
 use crate::ir::{Expr, traverse};
+use crate::notation::{Writer, text};
 use crate::simplify::proof::{Proof, Step};
 use crate::simplify::rules::RuleSet;
 

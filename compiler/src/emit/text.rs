@@ -28,7 +28,8 @@ fn equation(left: &Math, right: &[Math], with: &[(Math, Math)], out: &mut String
         let start = if j == 0 { format!("    {left} = ") } else { format!("{indent}= ") };
         let mut line = format!("{start}{}", text::print(side));
         if j + 1 == right.len() && !with.is_empty() {
-            let pairs: Vec<String> = with.iter().map(|(a, b)| format!("{} = {}", text::print(a), text::print(b))).collect();
+            let pairs: Vec<String> =
+                with.iter().map(|(a, b)| format!("{} = {}", text::print(a), text::print(b))).collect();
             let tail = pairs.join(",  ");
             if width(&line) + width(&tail) + 3 <= WIDTH {
                 line.push_str(&format!(",  {tail}"));
@@ -66,7 +67,8 @@ fn break_point(line: &str) -> Option<usize> {
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        let breaks = line[byte..].starts_with(" + ") || line[byte..].starts_with(" − ") || line[byte..].starts_with(", else ");
+        let breaks =
+            line[byte..].starts_with(" + ") || line[byte..].starts_with(" − ") || line[byte..].starts_with(", else ");
         if breaks && byte > indent + 20 && columns <= WIDTH && best.is_none_or(|(_, d)| depth <= d) {
             best = Some((byte, depth));
         }

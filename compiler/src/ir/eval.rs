@@ -78,7 +78,6 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
         .collect()
 }
 
-
 struct Interpreter<'a> {
     env: &'a Env,
     memo: HashMap<Expr, Tensor>,
@@ -143,6 +142,10 @@ impl Interpreter<'_> {
         if let Some(size) = self.env.sizes.symbol(&leaf.name).filter(|_| leaf.role == super::Role::Size) {
             return Ok(Tensor::scalar(size));
         }
+        if leaf.role == super::Role::Visible {
+            // Pairs that are not seen are never looked at.
+            return Ok(Tensor::build(&leaf.axes, |a| self.env.sizes.length(a), |_| 1.0));
+        }
         let stored = self.env.values.get(&*leaf.name).ok_or(format!("no value for input `{}`", leaf.name))?;
         let expected: Vec<usize> = leaf.axes.iter().map(|&a| self.env.sizes.length(a)).collect();
         if stored.shape != expected {
@@ -161,10 +164,14 @@ impl Interpreter<'_> {
         }
         let axes: Vec<Axis> = free.iter().collect();
         let mut row = Vec::new();
-        Tensor::build(&axes, |a| self.env.sizes.length(a), |index| {
-            self.visible_row(x, axis, &axes, index, &mut row);
-            f(&row.iter().map(|&(_, v)| v).collect::<Vec<_>>())
-        })
+        Tensor::build(
+            &axes,
+            |a| self.env.sizes.length(a),
+            |index| {
+                self.visible_row(x, axis, &axes, index, &mut row);
+                f(&row.iter().map(|&(_, v)| v).collect::<Vec<_>>())
+            },
+        )
     }
 
     /// The (position, value) pairs along `axis` that are visible given the other axes' positions.
@@ -218,8 +225,8 @@ impl Interpreter<'_> {
         let mut offset = 0;
         for_each_index(&shape, |index| {
             let at = |space: Space| axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
-            let hidden = at(Space::Query)
-                .any(|t| !self.env.sees_anything(t) || at(Space::Token).any(|n| !self.env.sees(t, n)));
+            let hidden =
+                at(Space::Query).any(|t| !self.env.sees_anything(t) || at(Space::Token).any(|n| !self.env.sees(t, n)));
             if hidden {
                 x.data[offset] = 0.0;
             }
@@ -229,9 +236,9 @@ impl Interpreter<'_> {
     }
 }
 
-/// x^r with 0^r = 0.
+/// x^r with 0^r = 0; a fractional power of what rounding has made negative is 0 too.
 pub fn total_power(x: f64, r: f64) -> f64 {
-    if x == 0.0 {
+    if x == 0.0 || (x < 0.0 && r.fract() != 0.0) {
         0.0
     } else if r == 2.0 {
         x * x

@@ -29,6 +29,8 @@ pub enum Role {
     Decay,
     /// A weight matrix.
     Matrix,
+    /// 1 at every pair of a query and a token it sees.
+    Visible,
     /// A named `weights` node: nonnegative, one along its token axis.
     Weights,
     /// The moved token, before (`z`) or after (`q`) projection.
@@ -57,6 +59,10 @@ pub struct Leaf {
 impl Leaf {
     pub fn new(role: Role, ordinal: u16, name: &str, axes: &[Axis], sign: Sign) -> Leaf {
         Leaf { role, ordinal, axes: axes.to_vec(), sign, name: name.into() }
+    }
+    /// 1 where the query sees the token; what a sum over queries runs over when nothing else depends on the token.
+    pub fn visible(token: Axis) -> Leaf {
+        Leaf::new(Role::Visible, 0, "1", &[Axis::T, token], Sign::Positive)
     }
     /// The identity matrix.
     pub fn identity(row: Axis, column: Axis) -> Leaf {
@@ -231,11 +237,8 @@ impl Expr {
                 _ => push(&term),
             }
         }
-        let mut flat: Vec<Expr> = collected
-            .into_iter()
-            .filter(|(_, c)| !c.is_zero())
-            .map(|(rest, c)| rest.scale(&c))
-            .collect();
+        let mut flat: Vec<Expr> =
+            collected.into_iter().filter(|(_, c)| !c.is_zero()).map(|(rest, c)| rest.scale(&c)).collect();
         if !constant.is_zero() {
             flat.push(Expr::constant(constant));
         }
@@ -397,8 +400,7 @@ impl Expr {
                 if !factors.iter().any(splits) {
                     return keep();
                 }
-                let (inside, outside): (Vec<Expr>, Vec<Expr>) =
-                    factors.iter().cloned().partition(|f| !splits(f));
+                let (inside, outside): (Vec<Expr>, Vec<Expr>) = factors.iter().cloned().partition(|f| !splits(f));
                 let outside = outside.iter().map(|f| f.pow(r));
                 if inside.is_empty() {
                     Expr::mul(outside)
@@ -410,11 +412,8 @@ impl Expr {
             }
             Op::Add(_) => {
                 let (c, primitive) = self.split_content();
-                let (c, primitive) = if r.is_integer() || c.is_positive() {
-                    (c, primitive)
-                } else {
-                    (-c, primitive.neg())
-                };
+                let (c, primitive) =
+                    if r.is_integer() || c.is_positive() { (c, primitive) } else { (-c, primitive.neg()) };
                 if c.is_one() {
                     return Expr::make(Op::Pow(primitive, r.clone()));
                 }
@@ -517,11 +516,7 @@ impl Expr {
     pub fn children(&self) -> Vec<&Expr> {
         match self.op() {
             Op::Const(_) | Op::Leaf(_) => vec![],
-            Op::Pow(x, _)
-            | Op::Call(_, x)
-            | Op::Weights(_, _, x)
-            | Op::SmoothMax(_, _, x)
-            | Op::Sum(_, x) => vec![x],
+            Op::Pow(x, _) | Op::Call(_, x) | Op::Weights(_, _, x) | Op::SmoothMax(_, _, x) | Op::Sum(_, x) => vec![x],
             Op::Select(parts) => parts.iter().collect(),
             Op::Mul(xs) | Op::Add(xs) => xs.iter().collect(),
         }

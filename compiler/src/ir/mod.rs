@@ -11,7 +11,7 @@
 //! | constant | an exact rational |
 //! | leaf | an input, a parameter or a size, with its own ordered axes |
 //! | `add`, `mul` | n-ary, commutative, sorted, like terms and powers collected |
-//! | `pow x r` | x^r for a rational r, **total**: 0^r = 0 for every r ≠ 0, also a negative one |
+//! | `pow x r` | x^r for a rational r, **total**: 0^r = 0 for every r ≠ 0, also a negative one; fractional powers are of terms that are nonnegative but for rounding, and below 0 they are 0 |
 //! | `exp log abs sign` | elementwise; `sign 0 = 0` |
 //! | `select a b x y` | x where a ≤ b, else y; the other branch is not looked at |
 //! | `sum i x` | Σ_i x |
@@ -27,7 +27,8 @@
 //! canonical (the smallest index ≥ 1 not free in the body), so equal-up-to-renaming means equal.
 //!
 //! Every reduction over tokens runs over the tokens *visible* to the query, so its result depends on the query axis
-//! even when its body does not. A sum over queries of something at token n runs over the queries that see n. Rows
+//! even when its body does not. A sum over queries of something at token n runs over the queries that see n; where nothing else in the
+//! body depends on n, the leaf [`expr::Leaf::visible`] does. Rows
 //! that see nothing are outside the algebra: by definition every result is 0 there.
 //!
 //! # Invariants

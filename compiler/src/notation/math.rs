@@ -29,7 +29,12 @@ pub enum Math {
     /// Σ_index body.
     Over(&'static str, String, Box<Math>),
     /// then if left ≤ right, otherwise.
-    Cases { left: Box<Math>, right: Box<Math>, then: Box<Math>, otherwise: Box<Math> },
+    Cases {
+        left: Box<Math>,
+        right: Box<Math>,
+        then: Box<Math>,
+        otherwise: Box<Math>,
+    },
     /// [x]₊
     Positive(Box<Math>),
     Transposed(Box<Math>),

@@ -48,7 +48,8 @@ impl Writer {
     fn attempt(&mut self, e: &Expr) -> Math {
         self.letters.clear();
         self.stuck = false;
-        self.show_query = traverse::subterms(e).iter().any(|x| matches!(x.op(), Op::Sum(a, _) if a.space == Space::Query));
+        self.show_query =
+            traverse::subterms(e).iter().any(|x| matches!(x.op(), Op::Sum(a, _) if a.space == Space::Query));
         for axis in e.axes().iter().filter(|a| a.space == Space::Token) {
             let letter = self.free_letter();
             self.letters.push((axis, letter));
@@ -213,7 +214,10 @@ impl Writer {
         }
         for (j, factor) in factors.iter().enumerate() {
             let is_vector = factor.axes().has_space(Space::Head) || factor.axes().has_space(Space::Model);
-            let written = |this: &mut Self| match (flipped == Some(j), flipped.and_then(|at| turned_around(factor, &factors[at]))) {
+            let written = |this: &mut Self| match (
+                flipped == Some(j),
+                flipped.and_then(|at| turned_around(factor, &factors[at])),
+            ) {
                 (true, _) => this.negated(factor),
                 (false, Some((base, r))) => raised(this.term(&base), &r),
                 (false, None) => this.term(factor),
@@ -221,8 +225,12 @@ impl Writer {
             match factor.op() {
                 Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(base, &-r)),
                 _ if is_vector => vectors.push(written(self)),
-                Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) | Op::Mul(_) => sums.push(written(self)),
-                Op::Pow(base, r) if *r == rational::ratio(1, 2) && factor.axes().is_empty() => roots.push(self.term(base)),
+                Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) | Op::Mul(_) => {
+                    sums.push(written(self))
+                }
+                Op::Pow(base, r) if *r == rational::ratio(1, 2) && factor.axes().is_empty() => {
+                    roots.push(self.term(base))
+                }
                 _ => above.push(written(self)),
             }
         }
@@ -238,9 +246,15 @@ impl Writer {
             out.extend(above.into_iter().chain(closed).chain([ratio]));
         } else if !open.is_empty() || !vectors.is_empty() || !closed.is_empty() {
             // The coefficient stands in front; what carries an index stays with the rest.
-            let (indexed, plain): (Vec<Math>, Vec<Math>) = above.into_iter().partition(|m| has_index(m) && !below.iter().any(has_index));
+            let (indexed, plain): (Vec<Math>, Vec<Math>) =
+                above.into_iter().partition(|m| has_index(m) && !below.iter().any(has_index));
             let inner = |m: &Math| matches!(m, Math::Inner(..) | Math::Power(..));
-            if plain.is_empty() && indexed.is_empty() && below.iter().any(has_index) && closed.len() == 1 && inner(&closed[0]) {
+            if plain.is_empty()
+                && indexed.is_empty()
+                && below.iter().any(has_index)
+                && closed.len() == 1
+                && inner(&closed[0])
+            {
                 out.push(Math::fraction(Math::product(closed), Math::product(below)));
             } else {
                 out.push(Math::fraction(Math::product(plain), Math::product(below)));
@@ -265,7 +279,9 @@ impl Writer {
         match e.op() {
             Op::Add(terms) => terms.iter().any(|t| t.split_coefficient().0.is_negative()),
             Op::Call(Func::Sign, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
-            Op::Sum(axis, body) if axis.space == Space::Token => body.factors().iter().any(|f| self.reads_better_negated(f)),
+            Op::Sum(axis, body) if axis.space == Space::Token => {
+                body.factors().iter().any(|f| self.reads_better_negated(f))
+            }
             _ => false,
         }
     }
@@ -282,9 +298,11 @@ impl Writer {
     /// −T·max_p (Σ p s + H(p)) is min_p (Σ p E − T·H(p)) with E = −T s.
     fn minimum(&mut self, c: &Rational, rest: &Expr) -> Option<Math> {
         let factors = rest.factors();
-        let at = factors.iter().position(|f| matches!(f.op(), Op::SmoothMax(Entropy::Tsallis(_) | Entropy::Norm(_), ..)))?;
+        let at =
+            factors.iter().position(|f| matches!(f.op(), Op::SmoothMax(Entropy::Tsallis(_) | Entropy::Norm(_), ..)))?;
         let Op::SmoothMax(kind, axis, scores) = factors[at].op() else { return None };
-        let temperature = Expr::mul(factors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, f)| f.clone())).scale(&-c);
+        let temperature =
+            Expr::mul(factors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, f)| f.clone())).scale(&-c);
         if temperature.sign() != crate::ir::Sign::Positive || temperature.has_axis(*axis) {
             return None;
         }
@@ -384,8 +402,10 @@ impl Writer {
         if let Some(at) = vectors.iter().position(is_matrix) {
             let row = vectors[at].axes().iter().find(|a| a.space == axis.space && *a != axis).unwrap_or(axis);
             if let Some(matrix) = self.matrix(&vectors[at], row, axis) {
-                let others: Vec<Math> = vectors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, v)| self.term(v)).collect();
-                let vector = if others.len() == 1 { others.into_iter().next() } else { Some(Math::Elementwise(others)) };
+                let others: Vec<Math> =
+                    vectors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, v)| self.term(v)).collect();
+                let vector =
+                    if others.len() == 1 { others.into_iter().next() } else { Some(Math::Elementwise(others)) };
                 return Math::Product(vec![matrix].into_iter().chain(vector).collect());
             }
             self.stuck = true;
@@ -414,7 +434,9 @@ impl Writer {
     /// A term along two component axes, as a matrix.
     pub fn matrix(&mut self, e: &Expr, row: Axis, column: Axis) -> Option<Math> {
         match e.op() {
-            Op::Leaf(leaf) if leaf.axes.contains(&row) && leaf.axes.contains(&column) => Some(Math::Symbol(self.symbol(leaf))),
+            Op::Leaf(leaf) if leaf.axes.contains(&row) && leaf.axes.contains(&column) => {
+                Some(Math::Symbol(self.symbol(leaf)))
+            }
             Op::Add(xs) => {
                 let terms = xs.iter().map(|x| {
                     let (c, rest) = x.split_coefficient();
@@ -445,9 +467,7 @@ impl Writer {
                 let front = Expr::mul(scalars.into_iter().chain([Expr::constant(c.abs())]));
                 let vector = |this: &mut Self, parts: &[Expr]| this.term(&Expr::mul(parts.iter().cloned()));
                 let body = match (matrices.as_slice(), rows.is_empty(), columns.is_empty()) {
-                    ([], false, false) => {
-                        Math::Outer(Box::new(vector(self, &rows)), Box::new(vector(self, &columns)))
-                    }
+                    ([], false, false) => Math::Outer(Box::new(vector(self, &rows)), Box::new(vector(self, &columns))),
                     ([m], true, true) => self.matrix(m, row, column)?,
                     ([m], false, true) if m.as_leaf().is_some_and(Leaf::is_identity) => {
                         Math::Call("diag", Box::new(vector(self, &rows)))
@@ -459,7 +479,9 @@ impl Writer {
                 Some(if c.is_negative() { product.negated() } else { product })
             }
             Op::Select(p) => {
-                let mut branch = |x: &Expr| if x.is_zero() { Some(signed(&rational::int(0), Math::one())) } else { self.matrix(x, row, column) };
+                let mut branch = |x: &Expr| {
+                    if x.is_zero() { Some(signed(&rational::int(0), Math::one())) } else { self.matrix(x, row, column) }
+                };
                 let (then, otherwise) = (branch(&p[2])?, branch(&p[3])?);
                 Some(Math::Cases {
                     left: Box::new(self.term(&p[0])),
@@ -523,7 +545,9 @@ fn raised(base: Math, r: &Rational) -> Math {
 fn single_inner_over(m: Math) -> Math {
     match m {
         Math::Product(mut parts) if parts.len() == 2 => match (&parts[0], &parts[1]) {
-            (Math::Fraction(one, below), Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. }) if one.is_one() => {
+            (Math::Fraction(one, below), Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. })
+                if one.is_one() =>
+            {
                 let below = below.clone();
                 Math::Fraction(Box::new(parts.remove(1)), below)
             }
@@ -538,7 +562,9 @@ fn has_index(m: &Math) -> bool {
     match m {
         Math::Symbol(s) => !s.indices.is_empty(),
         Math::Number(_) => false,
-        Math::Power(x, _) | Math::Abs(x) | Math::Root(x) | Math::Norm(x, _) | Math::Exp(x) | Math::Call(_, x) => has_index(x),
+        Math::Power(x, _) | Math::Abs(x) | Math::Root(x) | Math::Norm(x, _) | Math::Exp(x) | Math::Call(_, x) => {
+            has_index(x)
+        }
         Math::Product(xs) => xs.iter().any(has_index),
         _ => true,
     }
@@ -547,7 +573,9 @@ fn has_index(m: &Math) -> bool {
 /// (−x, r) when the factor is an even power of x and sign(x) is being turned around beside it.
 fn turned_around(factor: &Expr, flipped: &Expr) -> Option<(Expr, Rational)> {
     match (factor.op(), flipped.op()) {
-        (Op::Pow(base, r), Op::Call(Func::Sign, x)) if base == x && rational::is_even_integer(r) => Some((base.neg(), r.clone())),
+        (Op::Pow(base, r), Op::Call(Func::Sign, x)) if base == x && rational::is_even_integer(r) => {
+            Some((base.neg(), r.clone()))
+        }
         _ => None,
     }
 }
@@ -600,7 +628,5 @@ fn mean(axis: Axis, body: &Expr) -> Option<(Leaf, Leaf)> {
 fn canonical_axes(e: &Expr, known: &Expr) -> Option<Expr> {
     let (from, to): (Vec<Axis>, Vec<Axis>) = (e.axes().iter().collect(), known.axes().iter().collect());
     let same = from.len() == to.len() && from.iter().zip(&to).all(|(a, b)| a.space == b.space);
-    same.then(|| {
-        from.iter().zip(&to).filter(|(a, b)| a != b).fold(e.clone(), |e, (&a, &b)| traverse::rename(&e, a, b))
-    })
+    same.then(|| from.iter().zip(&to).filter(|(a, b)| a != b).fold(e.clone(), |e, (&a, &b)| traverse::rename(&e, a, b)))
 }

@@ -26,14 +26,8 @@ pub fn load() -> &'static Prelude {
     static PRELUDE: OnceLock<Prelude> = OnceLock::new();
     PRELUDE.get_or_init(|| {
         let sources = FILES.map(|(name, text)| Source::new(name, text)).to_vec();
-        let ingredients = sources
-            .iter()
-            .flat_map(|source| ingredients_of(source).0)
-            .collect();
-        Prelude {
-            ingredients,
-            sources,
-        }
+        let ingredients = sources.iter().flat_map(|source| ingredients_of(source).0).collect();
+        Prelude { ingredients, sources }
     })
 }
 

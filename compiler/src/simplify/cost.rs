@@ -61,7 +61,7 @@ impl Costs<'_> {
     pub fn of(&self, e: &Expr) -> f64 {
         match self.objective {
             Objective::Readable => readability(e, self.given),
-            Objective::Cheapest(sizes) => operations_given(&[e.clone()], self.given).evaluate(sizes),
+            Objective::Cheapest(sizes) => operations_given(std::slice::from_ref(e), self.given).evaluate(sizes),
         }
     }
 
@@ -87,7 +87,11 @@ impl Costs<'_> {
         match node {
             Term::Atom(name) => {
                 let atom = &graph.analysis.atoms[name.0];
-                if self.given.contains(atom) { 0.0 } else { operations_given(&[atom.clone()], self.given).evaluate(sizes) }
+                if self.given.contains(atom) {
+                    0.0
+                } else {
+                    operations_given(std::slice::from_ref(atom), self.given).evaluate(sizes)
+                }
             }
             Term::Number(_) | Term::Axis(_) | Term::Kind(_) => 0.0,
             Term::Mul([a, b]) if [a, b].iter().any(|x| is_unit(graph, **x)) => 0.0,
@@ -109,10 +113,12 @@ fn is_unit(graph: &Graph, id: egg::Id) -> bool {
 
 /// Σ_i p_i x_i has a name, x̄.
 fn is_mean(graph: &Graph, body: egg::Id) -> bool {
-    let atom = |id: egg::Id| graph[id].nodes.iter().find_map(|n| match n {
-        Term::Atom(name) => Some(&graph.analysis.atoms[name.0]),
-        _ => None,
-    });
+    let atom = |id: egg::Id| {
+        graph[id].nodes.iter().find_map(|n| match n {
+            Term::Atom(name) => Some(&graph.analysis.atoms[name.0]),
+            _ => None,
+        })
+    };
     graph[body].nodes.iter().any(|n| match n {
         Term::Mul([a, b]) => match (atom(*a), atom(*b)) {
             (Some(a), Some(b)) => is_mean_of(a, b) || is_mean_of(b, a),
@@ -123,13 +129,16 @@ fn is_mean(graph: &Graph, body: egg::Id) -> bool {
 }
 
 fn is_mean_of(weights: &Expr, x: &Expr) -> bool {
-    let is_weights = matches!(weights.op(), Op::Weights(..)) || weights.as_leaf().is_some_and(|l| l.role == Role::Weights);
+    let is_weights =
+        matches!(weights.op(), Op::Weights(..)) || weights.as_leaf().is_some_and(|l| l.role == Role::Weights);
     is_weights && x.as_leaf().is_some_and(|l| matches!(l.role, Role::Key | Role::Value))
 }
 
 fn is_mean_body(axis: Axis, body: &Expr) -> bool {
     match body.op() {
-        Op::Mul(xs) if xs.len() == 2 && axis.space == Space::Token => is_mean_of(&xs[0], &xs[1]) || is_mean_of(&xs[1], &xs[0]),
+        Op::Mul(xs) if xs.len() == 2 && axis.space == Space::Token => {
+            is_mean_of(&xs[0], &xs[1]) || is_mean_of(&xs[1], &xs[0])
+        }
         _ => false,
     }
 }
@@ -198,11 +207,23 @@ pub fn operations_given(roots: &[Expr], given: &[Expr]) -> Polynomial {
 }
 
 fn collect(e: &Expr, given: &[Expr], known: &mut std::collections::HashSet<Expr>, out: &mut Vec<Expr>) {
-    if given.contains(e) || !known.insert(e.clone()) {
+    if given.contains(e) || !known.insert(canonical(e)) {
         return;
     }
     e.children().into_iter().for_each(|x| collect(x, given, known, out));
     out.push(e.clone());
+}
+
+/// The term with its only token axis and its only component axis at index 0: g·v_i and g·v_j are one computation.
+fn canonical(e: &Expr) -> Expr {
+    [Space::Token, Space::Head].into_iter().fold(e.clone(), |e, space| {
+        let axes = e.axes();
+        let mut own = axes.iter().filter(|a| a.space == space);
+        match (own.next(), own.next()) {
+            (Some(axis), None) => traverse::rename(&e, axis, Axis::new(space, 0)),
+            _ => e,
+        }
+    })
 }
 
 /// The operations a node performs on its finished operands.

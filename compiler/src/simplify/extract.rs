@@ -36,9 +36,7 @@ pub fn extract(graph: &Graph, root: Id, cost: &impl NodeCost) -> Option<RecExpr<
         for &id in &classes {
             for node in &graph[id].nodes {
                 let Some(choice) = consider(graph, id, node, cost, &best) else { continue };
-                let better = best.get(&id).is_none_or(|old| {
-                    choice.total < old.total - 1e-9 * old.total.abs()
-                });
+                let better = best.get(&id).is_none_or(|old| choice.total < old.total - 1e-9 * old.total.abs());
                 if better {
                     best.insert(id, choice);
                     changed = true;

@@ -198,7 +198,6 @@ impl Analysis<Term> for Knowledge {
         *a = merged;
         changes
     }
-
 }
 
 /// Writes terms as e-graph expressions, collecting atoms.
@@ -244,11 +243,8 @@ impl Encoder {
             }
             Op::Const(c) => out.add(Term::Number(c.clone())),
             Op::Pow(x, r) => {
-                let x = if r.is_integer() && r > &Rational::zero() {
-                    self.open(x, false, out)
-                } else {
-                    self.atom(x, out)
-                };
+                let x =
+                    if r.is_integer() && r > &Rational::zero() { self.open(x, false, out) } else { self.atom(x, out) };
                 let r = out.add(Term::Number(r.clone()));
                 out.add(Term::Pow([x, r]))
             }
@@ -263,12 +259,8 @@ impl Encoder {
                 })
             }
             Op::Select(p) => {
-                let parts = [
-                    self.atom(&p[0], out),
-                    self.atom(&p[1], out),
-                    self.frozen(&p[2], out),
-                    self.frozen(&p[3], out),
-                ];
+                let parts =
+                    [self.atom(&p[0], out), self.atom(&p[1], out), self.frozen(&p[2], out), self.frozen(&p[3], out)];
                 out.add(Term::Select(parts))
             }
             Op::Weights(kind, axis, s) if is_root => {

@@ -26,8 +26,8 @@ use crate::ir::sample::{self, Norm};
 use crate::ir::{Axis, Expr, Func, Op, Space, rational, traverse};
 use cost::Costs;
 use expand::Extent;
-use saturate::Saturated;
 use proof::{Lemma, Step};
+use saturate::Saturated;
 
 /// How to simplify.
 #[derive(Clone, Debug)]
@@ -43,7 +43,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { rules: RuleSet::default(), objective: Objective::Readable, limits: Limits::default(), given: vec![], norms: vec![] }
+        Options {
+            rules: RuleSet::default(),
+            objective: Objective::Readable,
+            limits: Limits::default(),
+            given: vec![],
+            norms: vec![],
+        }
     }
 }
 
@@ -186,10 +192,19 @@ impl Driver<'_> {
     fn search(&self, e: &Expr, given: Vec<Expr>) -> Found {
         let rules = &self.options.rules;
         let costs = Costs { objective: self.options.objective, given: &given };
-        let mut found = Found { lemma: Lemma { start: e.clone(), steps: vec![], end: e.clone() }, hit_limit: false, rejected: vec![] };
+        let mut found = Found {
+            lemma: Lemma { start: e.clone(), steps: vec![], end: e.clone() },
+            hit_limit: false,
+            rejected: vec![],
+        };
         let mut candidates: Vec<Candidate> = Vec::new();
         for (start, before) in starts(e, rules) {
-            candidates.push(Candidate { cost: costs.of(&start), term: start.clone(), before: before.clone(), run: None });
+            candidates.push(Candidate {
+                cost: costs.of(&start),
+                term: start.clone(),
+                before: before.clone(),
+                run: None,
+            });
             let run = saturate::saturate(&start, &given, rules, self.options.limits);
             found.hit_limit |= run.hit_limit;
             let Some(best) = extract::extract(&run.graph, run.root, &costs) else { continue };
@@ -202,7 +217,9 @@ impl Driver<'_> {
             }
         }
         // Of equal costs, fewer passes over the tokens; then the earlier and simpler candidate (the sort is stable).
-        candidates.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(cost::token_passes(&a.term).cmp(&cost::token_passes(&b.term))));
+        candidates.sort_by(|a, b| {
+            a.cost.total_cmp(&b.cost).then(cost::token_passes(&a.term).cmp(&cost::token_passes(&b.term)))
+        });
         for candidate in candidates {
             match candidate.lemma(e, rules) {
                 Ok(lemma) => {

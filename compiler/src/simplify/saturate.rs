@@ -11,7 +11,10 @@ use super::proof::{Step, hole, hole_axes};
 use super::rules::{Condition, Rule, RuleSet, Use};
 use crate::ir::Expr;
 use crate::ir::rational::is_even_integer;
-use egg::{ENodeOrVar, FlatTerm, Id, Language, PatternAst, RecExpr, Rewrite, Runner, SimpleScheduler, StopReason, Subst, Symbol, Var};
+use egg::{
+    ENodeOrVar, FlatTerm, Id, Language, PatternAst, RecExpr, Rewrite, Runner, SimpleScheduler, StopReason, Subst,
+    Symbol, Var,
+};
 use std::time::Duration;
 
 /// How far a run may go.
@@ -44,9 +47,12 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
     let first = encoder.encode(start);
     let named: Vec<_> = given.iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
     let twins: Vec<_> = encoder.twins().iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
-    let assumptions: Vec<_> = rules.rules.iter().filter(|r| r.is_assumption()).flat_map(|r| rewrites(r, &mut encoder)).collect();
+    let assumptions: Vec<_> =
+        rules.rules.iter().filter(|r| r.is_assumption()).flat_map(|r| rewrites(r, &mut encoder)).collect();
 
-    let mut graph = Graph::new(Knowledge { atoms: encoder.atoms }).with_explanations_enabled().without_explanation_length_optimization();
+    let mut graph = Graph::new(Knowledge { atoms: encoder.atoms })
+        .with_explanations_enabled()
+        .without_explanation_length_optimization();
     let root = graph.add_expr_uncanonical(&first);
     for (formula, name) in named.into_iter().chain(twins) {
         let (formula, name) = (graph.add_expr_uncanonical(&formula), graph.add_expr_uncanonical(&name));
@@ -67,7 +73,11 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
 
 /// The general rules, ready for the e-graph.
 pub fn compile(rules: &[Rule]) -> Vec<Rewrite<Term, Knowledge>> {
-    rules.iter().filter(|r| r.usage.searches() && !r.is_assumption()).flat_map(|r| rewrites(r, &mut Encoder::default())).collect()
+    rules
+        .iter()
+        .filter(|r| r.usage.searches() && !r.is_assumption())
+        .flat_map(|r| rewrites(r, &mut Encoder::default()))
+        .collect()
 }
 
 /// A rule as the e-graph uses it: by itself and inside longer chains.
@@ -96,14 +106,20 @@ fn in_chain(left: &Pattern, right: &Pattern) -> Option<(Pattern, Pattern)> {
     Some((chain(&args[0], &chain(&args[1], &rest)), chain(right, &rest)))
 }
 
-fn rewrite(name: &str, left: &PatternAst<Term>, right: &PatternAst<Term>, conditions: &[Condition]) -> Rewrite<Term, Knowledge> {
+fn rewrite(
+    name: &str,
+    left: &PatternAst<Term>,
+    right: &PatternAst<Term>,
+    conditions: &[Condition],
+) -> Rewrite<Term, Knowledge> {
     let (searcher, applier) = (egg::Pattern::new(left.clone()), egg::Pattern::new(right.clone()));
     let conditions = conditions.to_vec();
     let condition = move |graph: &mut Graph, _: Id, subst: &Subst| {
         let facts = |v: &str| variable(v).and_then(|v| subst.get(v)).map(|&id| &graph[id].data);
         conditions.iter().all(|c| holds(c, facts))
     };
-    Rewrite::new(name, searcher, egg::ConditionalApplier { condition, applier }).expect("both sides use the same variables")
+    Rewrite::new(name, searcher, egg::ConditionalApplier { condition, applier })
+        .expect("both sides use the same variables")
 }
 
 fn variable(name: &str) -> Option<Var> {
@@ -197,7 +213,8 @@ impl Saturated {
             if !(matches(&left, source, &mut bound) && matches(&right, target, &mut bound)) {
                 return Err(format!("`{reason}` does not match its own step"));
             }
-            let mut bindings = bound.into_iter().map(|(v, t)| Ok((v, self.binding(t)?))).collect::<Result<Bindings, String>>()?;
+            let mut bindings =
+                bound.into_iter().map(|(v, t)| Ok((v, self.binding(t)?))).collect::<Result<Bindings, String>>()?;
             let rest = bindings.remove(REST);
             let (s, t) = (rule.left.instantiate(&bindings)?, rule.right.instantiate(&bindings)?);
             let mut filling = hole(&hole_axes(&s, &t));

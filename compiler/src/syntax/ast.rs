@@ -29,39 +29,19 @@ pub struct Recipe {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Section {
     /// `local huber(delta = 1.0);`: an ingredient used by name.
-    Use {
-        kind: Kind,
-        name: Ident,
-        args: Vec<Arg>,
-        span: Span,
-    },
+    Use { kind: Kind, name: Ident, args: Vec<Arg>, span: Span },
     /// `local mine(p) { E = … }`: defined and used in place.
     Define(Ingredient),
     /// `param rho = learn(1);`: a parameter of the recipe itself.
-    Param {
-        name: Ident,
-        value: Expr,
-        span: Span,
-    },
+    Param { name: Ident, value: Expr, span: Span },
     /// `values free;`
-    Values {
-        mode: ValuesMode,
-        mode_span: Span,
-        span: Span,
-    },
+    Values { mode: ValuesMode, mode_span: Span, span: Span },
     /// `constrain norm(q) = rho, norm(k) = rho;`
-    Constrain {
-        constraints: Vec<Comparison>,
-        span: Span,
-    },
+    Constrain { constraints: Vec<Comparison>, span: Span },
     /// `steps 4;` — any number literal parses; the check stage wants a positive integer.
     Steps { count: Number, span: Span },
     /// `tokens evolve;`
-    Tokens {
-        mode: TokensMode,
-        mode_span: Span,
-        span: Span,
-    },
+    Tokens { mode: TokensMode, mode_span: Span, span: Span },
 }
 
 /// `KIND NAME(params) where conditions { body }`.
@@ -115,26 +95,12 @@ pub struct Expr {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
-    Number {
-        value: BigRational,
-        text: String,
-    },
+    Number { value: BigRational, text: String },
     Name(String),
     Negate(Box<Expr>),
-    Binary {
-        op: BinaryOp,
-        left: Box<Expr>,
-        right: Box<Expr>,
-    },
-    Call {
-        name: Ident,
-        args: Vec<Arg>,
-    },
-    If {
-        condition: Box<Comparison>,
-        then: Box<Expr>,
-        otherwise: Box<Expr>,
-    },
+    Binary { op: BinaryOp, left: Box<Expr>, right: Box<Expr> },
+    Call { name: Ident, args: Vec<Arg> },
+    If { condition: Box<Comparison>, then: Box<Expr>, otherwise: Box<Expr> },
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -327,34 +293,15 @@ fn all_same<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
 fn same_section(a: &Section, b: &Section) -> bool {
     use Section::*;
     match (a, b) {
-        (
-            Use {
-                kind, name, args, ..
-            },
-            Use {
-                kind: other_kind,
-                name: other_name,
-                args: other_args,
-                ..
-            },
-        ) => {
-            kind == other_kind
-                && name.text == other_name.text
-                && all_same(args, other_args, same_arg)
+        (Use { kind, name, args, .. }, Use { kind: other_kind, name: other_name, args: other_args, .. }) => {
+            kind == other_kind && name.text == other_name.text && all_same(args, other_args, same_arg)
         }
         (Define(a), Define(b)) => same_ingredient(a, b),
-        (
-            Param { name, value, .. },
-            Param {
-                name: other_name,
-                value: other_value,
-                ..
-            },
-        ) => name.text == other_name.text && same_expr(value, other_value),
-        (Values { mode: a, .. }, Values { mode: b, .. }) => a == b,
-        (Constrain { constraints: a, .. }, Constrain { constraints: b, .. }) => {
-            all_same(a, b, same_comparison)
+        (Param { name, value, .. }, Param { name: other_name, value: other_value, .. }) => {
+            name.text == other_name.text && same_expr(value, other_value)
         }
+        (Values { mode: a, .. }, Values { mode: b, .. }) => a == b,
+        (Constrain { constraints: a, .. }, Constrain { constraints: b, .. }) => all_same(a, b, same_comparison),
         (Steps { count: a, .. }, Steps { count: b, .. }) => a.value == b.value,
         (Tokens { mode: a, .. }, Tokens { mode: b, .. }) => a == b,
         _ => false,
@@ -387,13 +334,9 @@ fn same_comparison(a: &Comparison, b: &Comparison) -> bool {
 fn same_arg(a: &Arg, b: &Arg) -> bool {
     match (a, b) {
         (Arg::Value(a), Arg::Value(b)) => same_expr(a, b),
-        (
-            Arg::Named { name, value },
-            Arg::Named {
-                name: other,
-                value: other_value,
-            },
-        ) => name.text == other.text && same_expr(value, other_value),
+        (Arg::Named { name, value }, Arg::Named { name: other, value: other_value }) => {
+            name.text == other.text && same_expr(value, other_value)
+        }
         (Arg::PerHead(_), Arg::PerHead(_)) => true,
         _ => false,
     }
@@ -406,32 +349,15 @@ pub fn same_expr(a: &Expr, b: &Expr) -> bool {
         (Number { value: a, .. }, Number { value: b, .. }) => a == b,
         (Name(a), Name(b)) => a == b,
         (Negate(a), Negate(b)) => same_expr(a, b),
+        (Binary { op, left, right }, Binary { op: other_op, left: other_left, right: other_right }) => {
+            op == other_op && same_expr(left, other_left) && same_expr(right, other_right)
+        }
+        (Call { name, args }, Call { name: other_name, args: other_args }) => {
+            name.text == other_name.text && all_same(args, other_args, same_arg)
+        }
         (
-            Binary { op, left, right },
-            Binary {
-                op: other_op,
-                left: other_left,
-                right: other_right,
-            },
-        ) => op == other_op && same_expr(left, other_left) && same_expr(right, other_right),
-        (
-            Call { name, args },
-            Call {
-                name: other_name,
-                args: other_args,
-            },
-        ) => name.text == other_name.text && all_same(args, other_args, same_arg),
-        (
-            If {
-                condition,
-                then,
-                otherwise,
-            },
-            If {
-                condition: other_condition,
-                then: other_then,
-                otherwise: other_otherwise,
-            },
+            If { condition, then, otherwise },
+            If { condition: other_condition, then: other_then, otherwise: other_otherwise },
         ) => {
             same_comparison(condition, other_condition)
                 && same_expr(then, other_then)

@@ -14,10 +14,7 @@ impl Comment {
         let text = if text.starts_with("//") {
             text.trim_end().to_string()
         } else {
-            let lines: Vec<&str> = text
-                .split('\n')
-                .map(|line| line.trim_end_matches('\r'))
-                .collect();
+            let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
             lines.join("\n")
         };
         Comment { text, span }
@@ -33,10 +30,7 @@ pub struct Comments<'a> {
 
 impl<'a> Comments<'a> {
     pub fn new(bare: &'a str, comments: &'a [Comment]) -> Comments<'a> {
-        Comments {
-            bare,
-            waiting: comments.iter().peekable(),
-        }
+        Comments { bare, waiting: comments.iter().peekable() }
     }
 
     /// Takes the next comment if it starts before `offset`.

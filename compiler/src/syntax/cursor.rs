@@ -7,17 +7,7 @@ use super::ast::Ident;
 use super::lex::{Token, TokenKind};
 
 /// Words that belong to the language everywhere and cannot be names.
-pub const RESERVED: &[&str] = &[
-    "recipe",
-    "local",
-    "global",
-    "optimizer",
-    "let",
-    "state",
-    "if",
-    "else",
-    "where",
-];
+pub const RESERVED: &[&str] = &["recipe", "local", "global", "optimizer", "let", "state", "if", "else", "where"];
 
 /// Parsing stops after so many complaints.
 const MAX_DIAGNOSTICS: usize = 1000;
@@ -40,13 +30,7 @@ pub struct Cursor {
 impl Cursor {
     /// The tokens end with [`TokenKind::End`], as the lexer leaves them.
     pub fn new(tokens: Vec<Token>, diagnostics: Vec<Diagnostic>) -> Cursor {
-        Cursor {
-            tokens,
-            at: 0,
-            diagnostics,
-            nested: 0,
-            operators: 0,
-        }
+        Cursor { tokens, at: 0, diagnostics, nested: 0, operators: 0 }
     }
 
     pub fn position(&self) -> usize {
@@ -136,11 +120,7 @@ impl Cursor {
 
     pub fn expect(&mut self, symbol: &str) -> Parsed<Span> {
         let span = self.span();
-        if self.eat(symbol) {
-            Ok(span)
-        } else {
-            Err(self.unexpected(&format!("`{symbol}`")))
-        }
+        if self.eat(symbol) { Ok(span) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
     }
 
     /// A name for something new or known; `what` says of what.
@@ -174,8 +154,8 @@ impl Cursor {
             TokenKind::End => "the end of the file".to_string(),
         };
         let message = format!("expected {expected}, found {found}");
-        let diagnostic = Diagnostic::new(Code::UnexpectedToken, message)
-            .at(self.span(), format!("expected {expected}"));
+        let diagnostic =
+            Diagnostic::new(Code::UnexpectedToken, message).at(self.span(), format!("expected {expected}"));
         self.complain(diagnostic);
         Failed
     }

@@ -77,11 +77,7 @@ impl Cursor {
     }
 
     /// Operands joined by operators of one precedence, leaning left.
-    fn chain(
-        &mut self,
-        operators: &[(&str, BinaryOp)],
-        operand: fn(&mut Cursor) -> Parsed<Expr>,
-    ) -> Parsed<Expr> {
+    fn chain(&mut self, operators: &[(&str, BinaryOp)], operand: fn(&mut Cursor) -> Parsed<Expr>) -> Parsed<Expr> {
         let mut left = operand(self)?;
         while let Some((_, op)) = operators.iter().find(|(symbol, _)| self.is(symbol)) {
             self.count_operator()?;
@@ -99,10 +95,7 @@ impl Cursor {
         self.count_operator()?;
         self.advance();
         let operand = self.deeper(Cursor::signed)?;
-        Ok(Expr {
-            span: start.join(operand.span),
-            node: ExprKind::Negate(Box::new(operand)),
-        })
+        Ok(Expr { span: start.join(operand.span), node: ExprKind::Negate(Box::new(operand)) })
     }
 
     fn power(&mut self) -> Parsed<Expr> {
@@ -133,10 +126,7 @@ impl Cursor {
                 self.advance();
                 let inner = self.sum()?;
                 let close = self.expect(")")?;
-                Ok(Expr {
-                    node: inner.node,
-                    span: span.join(close),
-                })
+                Ok(Expr { node: inner.node, span: span.join(close) })
             }
             _ => Err(self.unexpected("an expression")),
         }
@@ -145,16 +135,10 @@ impl Cursor {
     fn name_or_call(&mut self, name: Ident) -> Parsed<Expr> {
         let start = name.span;
         if !self.is("(") {
-            return Ok(Expr {
-                node: ExprKind::Name(name.text),
-                span: start,
-            });
+            return Ok(Expr { node: ExprKind::Name(name.text), span: start });
         }
         let args = self.args()?;
-        Ok(Expr {
-            node: ExprKind::Call { name, args },
-            span: start.join(self.previous_span()),
-        })
+        Ok(Expr { node: ExprKind::Call { name, args }, span: start.join(self.previous_span()) })
     }
 
     fn args(&mut self) -> Parsed<Vec<Arg>> {
@@ -205,11 +189,7 @@ impl Cursor {
         };
         Ok(Expr {
             span: start.join(end),
-            node: ExprKind::If {
-                condition: Box::new(condition),
-                then: Box::new(then),
-                otherwise: Box::new(otherwise),
-            },
+            node: ExprKind::If { condition: Box::new(condition), then: Box::new(then), otherwise: Box::new(otherwise) },
         })
     }
 
@@ -233,23 +213,14 @@ impl Cursor {
         };
         self.advance();
         let right = self.sum()?;
-        Ok(Comparison {
-            op,
-            span: left.span.join(right.span),
-            left,
-            right,
-        })
+        Ok(Comparison { op, span: left.span.join(right.span), left, right })
     }
 }
 
 fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     Expr {
         span: left.span.join(right.span),
-        node: ExprKind::Binary {
-            op,
-            left: Box::new(left),
-            right: Box::new(right),
-        },
+        node: ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) },
     }
 }
 
@@ -286,15 +257,9 @@ mod tests {
     #[test]
     fn calls_and_choices() {
         check("f()", "f()");
-        check(
-            "learn(sqrt(2*d_h),per head,)",
-            "learn(sqrt(2 * d_h), per head)",
-        );
+        check("learn(sqrt(2*d_h),per head,)", "learn(sqrt(2 * d_h), per head)");
         check("taylor(1,scale=tau)", "taylor(1, scale = tau)");
-        check(
-            "if a<=b{1}else if a=c{2}else{3}+4",
-            "if a <= b { 1 } else if a = c { 2 } else { 3 } + 4",
-        );
+        check("if a<=b{1}else if a=c{2}else{3}+4", "if a <= b { 1 } else if a = c { 2 } else { 3 } + 4");
         check("if a {1} else {2}", "UnexpectedToken");
         check("if a < b {1}", "UnexpectedToken");
     }

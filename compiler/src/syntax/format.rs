@@ -10,9 +10,7 @@ use crate::span::Span;
 use super::ast::{Comparison, File, Ingredient, Item, Recipe, Section, Stmt, StmtKind};
 use super::comments::{Comment, Comments};
 use super::parse::{parse, too_large};
-use super::print::{
-    MAX_WIDTH, STEP, lay_out, lay_out_call, new_line, print_comparison, print_expr, push_indent,
-};
+use super::print::{MAX_WIDTH, STEP, lay_out, lay_out_call, new_line, print_comparison, print_expr, push_indent};
 use super::scan::{MAX_BYTES, scan};
 
 /// The text in house style; a file with mistakes is left to be mended first.
@@ -30,13 +28,8 @@ pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
 }
 
 fn print_file(file: &File, bare: &str, comments: &[Comment]) -> String {
-    let mut lines = Lines {
-        out: String::new(),
-        comments: Comments::new(bare, comments),
-        all: comments,
-        last_end: 0,
-        fresh: true,
-    };
+    let mut lines =
+        Lines { out: String::new(), comments: Comments::new(bare, comments), all: comments, last_end: 0, fresh: true };
     for item in &file.items {
         match item {
             Item::Recipe(recipe) => lines.recipe(recipe),
@@ -123,38 +116,19 @@ impl Lines<'_> {
         {
             return self.unit(ingredient.span, indent, &line);
         }
-        self.block(
-            ingredient.span,
-            ingredient.body_span,
-            &head,
-            indent,
-            |lines| {
-                for stmt in &ingredient.body {
-                    let text = print_stmt(stmt, indent + STEP);
-                    lines.unit(stmt.span, indent + STEP, &text);
-                }
-                ingredient.body.is_empty()
-            },
-        );
+        self.block(ingredient.span, ingredient.body_span, &head, indent, |lines| {
+            for stmt in &ingredient.body {
+                let text = print_stmt(stmt, indent + STEP);
+                lines.unit(stmt.span, indent + STEP, &text);
+            }
+            ingredient.body.is_empty()
+        });
     }
 
     /// A head, the units inside, and the closing brace; `inside` says whether there were none.
-    fn block(
-        &mut self,
-        span: Span,
-        body: Span,
-        head: &str,
-        indent: usize,
-        inside: impl FnOnce(&mut Self) -> bool,
-    ) {
-        let head_span = Span {
-            start: span.start,
-            end: body.start + 1,
-        };
-        let close_span = Span {
-            start: body.end - 1,
-            end: body.end,
-        };
+    fn block(&mut self, span: Span, body: Span, head: &str, indent: usize, inside: impl FnOnce(&mut Self) -> bool) {
+        let head_span = Span { start: span.start, end: body.start + 1 };
+        let close_span = Span { start: body.end - 1, end: body.end };
         self.unit(head_span, indent, head);
         self.fresh = true;
         let empty = inside(self);
@@ -172,24 +146,15 @@ impl Lines<'_> {
     }
 
     fn has_comments(&self, span: Span) -> bool {
-        let first = self
-            .all
-            .partition_point(|comment| comment.span.start < span.start);
-        self.all
-            .get(first)
-            .is_some_and(|comment| comment.span.start < span.end)
+        let first = self.all.partition_point(|comment| comment.span.start < span.start);
+        self.all.get(first).is_some_and(|comment| comment.span.start < span.end)
     }
 }
 
 /// How wide the column of keywords is; definitions stand outside of it.
 fn keyword_width(sections: &[Section]) -> usize {
-    let aligned = sections
-        .iter()
-        .filter(|section| !matches!(section, Section::Define(_)));
-    aligned
-        .map(|section| section.keyword().len())
-        .max()
-        .unwrap_or(0)
+    let aligned = sections.iter().filter(|section| !matches!(section, Section::Define(_)));
+    aligned.map(|section| section.keyword().len()).max().unwrap_or(0)
 }
 
 fn print_section(section: &Section, width: usize) -> String {
@@ -238,11 +203,7 @@ fn print_head(ingredient: &Ingredient, indent: usize) -> String {
     tail.push_str(" {");
     let mut head = String::new();
     push_indent(&mut head, indent);
-    head.push_str(&format!(
-        "{} {}(",
-        ingredient.kind.as_str(),
-        ingredient.name.text
-    ));
+    head.push_str(&format!("{} {}(", ingredient.kind.as_str(), ingredient.name.text));
     let flat = format!("{head}{}{tail}", params.join(", "));
     if flat.chars().count() <= MAX_WIDTH || params.is_empty() {
         return flat;
@@ -313,10 +274,7 @@ recipe r {
 
     #[test]
     fn short_ingredients_stay_on_one_line() {
-        check(
-            "global lse(T)\n{ F = -T*log(sum(exp(-E/T))); }",
-            "global lse(T) { F = -T * log(sum(exp(-E / T))) }\n",
-        );
+        check("global lse(T)\n{ F = -T*log(sum(exp(-E/T))); }", "global lse(T) { F = -T * log(sum(exp(-E / T))) }\n");
         check(
             "optimizer o(b) where b>=0 , b<1 { state p = 0;  z = z - p }\n\nlocal l(){}",
             "\
@@ -375,10 +333,7 @@ recipe r { // head
 // eof
 ",
         );
-        check(
-            "local l() { E = 1 /* why */ }",
-            "local l() {\n    E = 1; /* why */\n}\n",
-        );
+        check("local l() { E = 1 /* why */ }", "local l() {\n    E = 1; /* why */\n}\n");
         check(
             "local l() { /* two\n  lines */ } /* x */ // y\nlocal m() { E = 1 } // z",
             "local l() { /* two\n  lines */\n} /* x */ // y\nlocal m() { E = 1 } // z\n",

@@ -34,16 +34,11 @@ pub struct Token {
 }
 
 /// The symbols of the language; two-character ones are written without a gap.
-const SYMBOLS: &[&str] = &[
-    "+", "-", "*", "/", "^", "=", "<", ">", ",", ";", ".", "==", "<=", ">=",
-];
+const SYMBOLS: &[&str] = &["+", "-", "*", "/", "^", "=", "<", ">", ",", ";", ".", "==", "<=", ">="];
 
 /// All tokens of the bare text, an [`TokenKind::End`] last.
 pub fn lex(bare: &str, strays: &[Span], diagnostics: &mut Vec<Diagnostic>) -> Vec<Token> {
-    let mut flat = Flat {
-        tokens: Vec::new(),
-        diagnostics,
-    };
+    let mut flat = Flat { tokens: Vec::new(), diagnostics };
     match bare.parse::<TokenStream>() {
         Ok(stream) => flat.walk(TokenBuffer::new2(stream).begin()),
         Err(error) => flat.refuse(byte_span(error.span())),
@@ -51,11 +46,7 @@ pub fn lex(bare: &str, strays: &[Span], diagnostics: &mut Vec<Diagnostic>) -> Ve
     // Byte spans are all that is kept; the lexer may forget the text.
     proc_macro2::extra::invalidate_current_thread_spans();
     let mut tokens = with_strays(flat.tokens, strays);
-    tokens.push(Token {
-        kind: TokenKind::End,
-        span: Span::new(bare.len(), bare.len()),
-        depth: 0,
-    });
+    tokens.push(Token { kind: TokenKind::End, span: Span::new(bare.len(), bare.len()), depth: 0 });
     set_depths(&mut tokens);
     tokens
 }
@@ -91,18 +82,12 @@ impl Flat<'_> {
     }
 
     fn push(&mut self, kind: TokenKind, span: Span) {
-        self.tokens.push(Token {
-            kind,
-            span,
-            depth: 0,
-        });
+        self.tokens.push(Token { kind, span, depth: 0 });
     }
 
     fn refuse(&mut self, span: Span) {
-        self.diagnostics.push(
-            Diagnostic::new(Code::BadCharacter, "this has no meaning in a recipe")
-                .at(span, "not understood"),
-        );
+        self.diagnostics
+            .push(Diagnostic::new(Code::BadCharacter, "this has no meaning in a recipe").at(span, "not understood"));
         self.push(TokenKind::Stray, span);
     }
 
@@ -129,9 +114,7 @@ impl Flat<'_> {
             last.span = last.span.join(span);
             return;
         }
-        let symbol = SYMBOLS
-            .iter()
-            .find(|symbol| symbol.len() == 1 && symbol.starts_with(character));
+        let symbol = SYMBOLS.iter().find(|symbol| symbol.len() == 1 && symbol.starts_with(character));
         match symbol {
             Some(symbol) => self.push(TokenKind::Symbol(symbol), span),
             None => self.refuse(span),
@@ -142,10 +125,8 @@ impl Flat<'_> {
     fn number(&mut self, text: String, span: Span) {
         let value = parse_number(&text).unwrap_or_else(|problem| {
             let shown: String = text.chars().take(24).collect();
-            self.diagnostics.push(
-                Diagnostic::new(Code::BadNumber, format!("`{shown}` is not a number here"))
-                    .at(span, problem),
-            );
+            self.diagnostics
+                .push(Diagnostic::new(Code::BadNumber, format!("`{shown}` is not a number here")).at(span, problem));
             BigRational::one()
         });
         self.push(TokenKind::Number { value, text }, span);
@@ -169,11 +150,7 @@ fn brackets(delimiter: Delimiter) -> (&'static str, &'static str) {
 fn with_strays(tokens: Vec<Token>, strays: &[Span]) -> Vec<Token> {
     let mut merged = Vec::with_capacity(tokens.len() + strays.len() + 1);
     let mut strays = strays.iter().peekable();
-    let stray = |span: &Span| Token {
-        kind: TokenKind::Stray,
-        span: *span,
-        depth: 0,
-    };
+    let stray = |span: &Span| Token { kind: TokenKind::Stray, span: *span, depth: 0 };
     for token in tokens {
         while let Some(span) = strays.next_if(|span| span.start < token.span.start) {
             merged.push(stray(span));

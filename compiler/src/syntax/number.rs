@@ -13,9 +13,7 @@ const MAX_EXPONENT: usize = 300;
 /// The value of a decimal literal, or what is wrong with it.
 pub fn parse_number(text: &str) -> Result<BigRational, String> {
     if text.len() > MAX_CHARACTERS {
-        return Err(format!(
-            "a number may have at most {MAX_CHARACTERS} characters"
-        ));
+        return Err(format!("a number may have at most {MAX_CHARACTERS} characters"));
     }
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, parse_exponent(exponent)?),
@@ -24,9 +22,7 @@ pub fn parse_number(text: &str) -> Result<BigRational, String> {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let fraction: String = digits(fraction)?;
     let all = digits(whole)? + &fraction;
-    let integer: BigInt = all
-        .parse()
-        .map_err(|_| "a number starts with a digit".to_string())?;
+    let integer: BigInt = all.parse().map_err(|_| "a number starts with a digit".to_string())?;
     let value = scale(integer, exponent - fraction.len() as i64);
     in_range(&value)
         .then_some(value)
@@ -83,9 +79,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expect: Result<(i64, i64), &str>) {
-        let expect = expect
-            .map(|(top, bottom)| BigRational::new(top.into(), bottom.into()))
-            .map_err(str::to_string);
+        let expect = expect.map(|(top, bottom)| BigRational::new(top.into(), bottom.into())).map_err(str::to_string);
         assert_eq!(parse_number(text), expect, "{text}");
     }
 
@@ -108,14 +102,8 @@ mod tests {
         check("1u8", suffix);
         check("1e", Err("the exponent has no digits"));
         check("1e301", Err("exponents go from -300 to 300"));
-        check(
-            "1e99999999999999999999",
-            Err("exponents go from -300 to 300"),
-        );
+        check("1e99999999999999999999", Err("exponents go from -300 to 300"));
         check("11e300", Err("numbers lie between 1e-300 and 1e300"));
-        check(
-            &"1".repeat(101),
-            Err("a number may have at most 100 characters"),
-        );
+        check(&"1".repeat(101), Err("a number may have at most 100 characters"));
     }
 }

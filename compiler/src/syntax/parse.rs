@@ -5,8 +5,8 @@ use crate::diagnostic::{Code, Diagnostic, nearest};
 use crate::span::{Source, Span};
 
 use super::ast::{
-    Comparison, Expr, File, Ingredient, Item, Kind, Number, Param, Recipe, Section, Stmt, StmtKind,
-    TokensMode, ValuesMode,
+    Comparison, Expr, File, Ingredient, Item, Kind, Number, Param, Recipe, Section, Stmt, StmtKind, TokensMode,
+    ValuesMode,
 };
 use super::cursor::{Cursor, Failed, Parsed};
 use super::lex::{TokenKind, lex};
@@ -14,16 +14,7 @@ use super::scan::{MAX_BYTES, scan};
 
 const ITEM_WORDS: &[&str] = &["recipe", "local", "global", "optimizer"];
 const STATEMENT_WORDS: &[&str] = &["let", "state"];
-const SECTION_WORDS: &[&str] = &[
-    "local",
-    "global",
-    "optimizer",
-    "param",
-    "values",
-    "constrain",
-    "steps",
-    "tokens",
-];
+const SECTION_WORDS: &[&str] = &["local", "global", "optimizer", "param", "values", "constrain", "steps", "tokens"];
 
 /// Text from bytes: within the size limit and UTF-8.
 pub fn read_source(bytes: Vec<u8>, name: impl Into<String>) -> Result<Source, Diagnostic> {
@@ -112,9 +103,7 @@ impl Cursor {
         }
         match self.word().and_then(Kind::parse) {
             Some(kind) => self.ingredient(kind).map(Item::Ingredient),
-            None => {
-                Err(self.unexpected_word("`recipe`, `local`, `global` or `optimizer`", ITEM_WORDS))
-            }
+            None => Err(self.unexpected_word("`recipe`, `local`, `global` or `optimizer`", ITEM_WORDS)),
         }
     }
 
@@ -137,20 +126,11 @@ impl Cursor {
         self.advance();
         let name = self.expect_name("the name of the recipe")?;
         let (sections, body_span) = self.block(SECTION_WORDS, Cursor::section)?;
-        Ok(Recipe {
-            name,
-            sections,
-            body_span,
-            span: start.join(body_span),
-        })
+        Ok(Recipe { name, sections, body_span, span: start.join(body_span) })
     }
 
     /// `{ … }`: as many parts as there are; after a mistake goes on with the next part.
-    fn block<T>(
-        &mut self,
-        starts: &[&str],
-        part: fn(&mut Cursor) -> Parsed<T>,
-    ) -> Parsed<(Vec<T>, Span)> {
+    fn block<T>(&mut self, starts: &[&str], part: fn(&mut Cursor) -> Parsed<T>) -> Parsed<(Vec<T>, Span)> {
         let open = self.expect("{")?;
         let depth = self.depth_inside_previous();
         let mut parts = Vec::new();
@@ -187,22 +167,14 @@ impl Cursor {
                 let mode_span = self.span();
                 let mode = self.mode(&ValuesMode::ALL, ValuesMode::as_str)?;
                 let span = self.finish_section(start)?;
-                Ok(Section::Values {
-                    mode,
-                    mode_span,
-                    span,
-                })
+                Ok(Section::Values { mode, mode_span, span })
             }
             "tokens" => {
                 self.advance();
                 let mode_span = self.span();
                 let mode = self.mode(&TokensMode::ALL, TokensMode::as_str)?;
                 let span = self.finish_section(start)?;
-                Ok(Section::Tokens {
-                    mode,
-                    mode_span,
-                    span,
-                })
+                Ok(Section::Tokens { mode, mode_span, span })
             }
             "constrain" => {
                 self.advance();
@@ -233,18 +205,9 @@ impl Cursor {
         let start = self.span();
         self.advance();
         let name = self.expect_name("the name of an ingredient")?;
-        let args = if self.is("(") {
-            self.arguments()?
-        } else {
-            Vec::new()
-        };
+        let args = if self.is("(") { self.arguments()? } else { Vec::new() };
         let span = self.finish_section(start)?;
-        Ok(Section::Use {
-            kind,
-            name,
-            args,
-            span,
-        })
+        Ok(Section::Use { kind, name, args, span })
     }
 
     fn number(&mut self, what: &str) -> Parsed<Number> {
@@ -283,15 +246,7 @@ impl Cursor {
             Vec::new()
         };
         let (body, body_span) = self.block(STATEMENT_WORDS, Cursor::statement)?;
-        Ok(Ingredient {
-            kind,
-            name,
-            params,
-            conditions,
-            body,
-            body_span,
-            span: start.join(body_span),
-        })
+        Ok(Ingredient { kind, name, params, conditions, body, body_span, span: start.join(body_span) })
     }
 
     fn params(&mut self) -> Parsed<Vec<Param>> {
@@ -302,16 +257,8 @@ impl Cursor {
         let mut params = Vec::new();
         while !self.is(")") {
             let name = self.expect_name("a parameter name")?;
-            let default = if self.eat("=") {
-                Some(self.expression()?)
-            } else {
-                None
-            };
-            params.push(Param {
-                span: name.span.join(self.previous_span()),
-                name,
-                default,
-            });
+            let default = if self.eat("=") { Some(self.expression()?) } else { None };
+            params.push(Param { span: name.span.join(self.previous_span()), name, default });
             if !self.eat(",") && !self.is(")") {
                 return Err(self.unexpected("`,` or `)`"));
             }
@@ -343,12 +290,7 @@ impl Cursor {
         self.expect("=")?;
         let value = self.expression()?;
         self.finish(true)?;
-        Ok(Stmt {
-            kind,
-            name,
-            value,
-            span: start.join(self.previous_span()),
-        })
+        Ok(Stmt { kind, name, value, span: start.join(self.previous_span()) })
     }
 }
 
@@ -435,11 +377,7 @@ optimizer newton(solve = taylor(1, scale = tau)) { z = z; }
     fn several_mistakes_come_out_of_one_run() {
         check(
             "recipe r { locl $; ( } global b() { H = 3 ) }",
-            &[
-                (Code::BadCharacter, "$"),
-                (Code::UnclosedDelimiter, "("),
-                (Code::UnclosedDelimiter, ")"),
-            ],
+            &[(Code::BadCharacter, "$"), (Code::UnclosedDelimiter, "("), (Code::UnclosedDelimiter, ")")],
         );
         check(
             "recipe r {
@@ -484,30 +422,15 @@ optimizer newton(solve = taylor(1, scale = tau)) { z = z; }
         let refused = |bytes: Vec<u8>| read_source(bytes, "f").map_err(|d| (d.code, d.message));
         assert_eq!(
             refused(vec![b'a', 0xff]),
-            Err((
-                Code::NotUtf8,
-                "the file is not UTF-8: bad byte at offset 1".into()
-            ))
+            Err((Code::NotUtf8, "the file is not UTF-8: bad byte at offset 1".into()))
         );
-        assert!(matches!(
-            refused(vec![b'a'; MAX_BYTES + 1]),
-            Err((Code::FileTooLarge, _))
-        ));
+        assert!(matches!(refused(vec![b'a'; MAX_BYTES + 1]), Err((Code::FileTooLarge, _))));
         assert!(refused(b"recipe".to_vec()).is_ok());
     }
 
     #[test]
     fn long_files_end_in_time() {
-        for piece in [
-            "a ",
-            "local ",
-            "recipe r {} ",
-            "1 ",
-            "; ",
-            "{} ",
-            "local l() { E = 1 } ",
-            "$a",
-        ] {
+        for piece in ["a ", "local ", "recipe r {} ", "1 ", "; ", "{} ", "local l() { E = 1 } ", "$a"] {
             parse(&piece.repeat(100_000 / piece.len()));
         }
         let flat = format!("local l() {{ E = f({}1) }}", "1, ".repeat(50_000));

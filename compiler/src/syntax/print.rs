@@ -73,9 +73,7 @@ pub fn lay_out_call(out: &mut String, name: &str, args: &[Arg], indent: usize, r
 fn fits(out: &str, room: usize, write: impl FnOnce(&mut Narrow) -> fmt::Result) -> bool {
     let last_line = out.rsplit('\n').next().unwrap_or_default();
     let used = last_line.chars().count() + room;
-    let mut narrow = Narrow {
-        room: MAX_WIDTH.saturating_sub(used),
-    };
+    let mut narrow = Narrow { room: MAX_WIDTH.saturating_sub(used) };
     write(&mut narrow).is_ok()
 }
 
@@ -86,10 +84,7 @@ struct Narrow {
 
 impl Write for Narrow {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.room = self
-            .room
-            .checked_sub(text.chars().count())
-            .ok_or(fmt::Error)?;
+        self.room = self.room.checked_sub(text.chars().count()).ok_or(fmt::Error)?;
         Ok(())
     }
 }
@@ -153,11 +148,7 @@ fn write_bare(out: &mut impl Write, expr: &Expr) -> fmt::Result {
             write_expr(out, right, right_binding)
         }
         ExprKind::Call { name, args } => write_call(out, &name.text, args),
-        ExprKind::If {
-            condition,
-            then,
-            otherwise,
-        } => {
+        ExprKind::If { condition, then, otherwise } => {
             out.write_str("if ")?;
             write_comparison(out, condition)?;
             out.write_str(" { ")?;
@@ -253,11 +244,7 @@ fn break_up(out: &mut String, expr: &Expr, indent: usize, room: usize) {
             lay_out_in(out, operand, Binding::Sign, indent, room);
         }
         ExprKind::Call { name, args } => lay_out_call(out, &name.text, args, indent, room),
-        ExprKind::If {
-            condition,
-            then,
-            otherwise,
-        } => lay_out_if(out, condition, then, otherwise, indent),
+        ExprKind::If { condition, then, otherwise } => lay_out_if(out, condition, then, otherwise, indent),
         ExprKind::Number { .. } | ExprKind::Name(_) => {
             let _ = write_bare(out, expr);
         }
@@ -279,13 +266,7 @@ fn left_spine(expr: &Expr, level: Binding) -> (&Expr, Vec<(BinaryOp, &Expr)>) {
     (first, rest)
 }
 
-fn lay_out_if(
-    out: &mut String,
-    condition: &Comparison,
-    then: &Expr,
-    otherwise: &Expr,
-    indent: usize,
-) {
+fn lay_out_if(out: &mut String, condition: &Comparison, then: &Expr, otherwise: &Expr, indent: usize) {
     out.push_str("if ");
     let _ = write_comparison(out, condition);
     out.push_str(" {");
@@ -337,9 +318,7 @@ mod tests {
     fn long_choices_and_calls_break_inside() {
         let long = "a_rather_long_name_for_a_value";
         check(
-            &format!(
-                "if a < b {{ {long} * {long} }} else {{ f({long}, {long}, x = {long}, per head) }}"
-            ),
+            &format!("if a < b {{ {long} * {long} }} else {{ f({long}, {long}, x = {long}, per head) }}"),
             &format!(
                 "E = if a < b {{\n    {long} * {long}\n}} else {{\n    f(\n        {long},\n        {long},\n        x = {long},\n        per head,\n    )\n}}"
             ),

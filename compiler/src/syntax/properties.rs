@@ -106,17 +106,11 @@ fn comment_texts(text: &str) -> Vec<String> {
 }
 
 fn ident(text: &str) -> Ident {
-    Ident {
-        text: text.to_string(),
-        span: Span::default(),
-    }
+    Ident { text: text.to_string(), span: Span::default() }
 }
 
 fn expr(node: ExprKind) -> Expr {
-    Expr {
-        node,
-        span: Span::default(),
-    }
+    Expr { node, span: Span::default() }
 }
 
 fn value_of(text: &str) -> BigRational {
@@ -124,18 +118,7 @@ fn value_of(text: &str) -> BigRational {
 }
 
 fn name() -> impl Strategy<Value = Ident> {
-    prop::sample::select(
-        &[
-            "a",
-            "delta",
-            "per",
-            "head",
-            "values",
-            "β",
-            "a_longer_name_than_most",
-        ][..],
-    )
-    .prop_map(ident)
+    prop::sample::select(&["a", "delta", "per", "head", "values", "β", "a_longer_name_than_most"][..]).prop_map(ident)
 }
 
 fn number() -> impl Strategy<Value = Number> {
@@ -148,10 +131,7 @@ fn number() -> impl Strategy<Value = Number> {
 
 fn any_expr() -> BoxedStrategy<Expr> {
     let leaf = prop_oneof![
-        number().prop_map(|number| expr(ExprKind::Number {
-            value: number.value,
-            text: number.text
-        })),
+        number().prop_map(|number| expr(ExprKind::Number { value: number.value, text: number.text })),
         name().prop_map(|name| expr(ExprKind::Name(name.text))),
     ];
     leaf.prop_recursive(6, 40, 4, |inner| {
@@ -163,27 +143,20 @@ fn any_expr() -> BoxedStrategy<Expr> {
             BinaryOp::Power,
         ]);
         prop_oneof![
-            inner
-                .clone()
-                .prop_map(|x| expr(ExprKind::Negate(Box::new(x)))),
-            (op, inner.clone(), inner.clone()).prop_map(|(op, left, right)| expr(
-                ExprKind::Binary {
-                    op,
-                    left: Box::new(left),
-                    right: Box::new(right)
-                }
-            )),
-            (name(), args(inner.clone()))
-                .prop_map(|(name, args)| expr(ExprKind::Call { name, args })),
-            (comparison(inner.clone()), inner.clone(), inner).prop_map(
-                |(condition, then, otherwise)| {
-                    expr(ExprKind::If {
-                        condition: Box::new(condition),
-                        then: Box::new(then),
-                        otherwise: Box::new(otherwise),
-                    })
-                }
-            ),
+            inner.clone().prop_map(|x| expr(ExprKind::Negate(Box::new(x)))),
+            (op, inner.clone(), inner.clone()).prop_map(|(op, left, right)| expr(ExprKind::Binary {
+                op,
+                left: Box::new(left),
+                right: Box::new(right)
+            })),
+            (name(), args(inner.clone())).prop_map(|(name, args)| expr(ExprKind::Call { name, args })),
+            (comparison(inner.clone()), inner.clone(), inner).prop_map(|(condition, then, otherwise)| {
+                expr(ExprKind::If {
+                    condition: Box::new(condition),
+                    then: Box::new(then),
+                    otherwise: Box::new(otherwise),
+                })
+            }),
         ]
     })
     .boxed()
@@ -206,12 +179,7 @@ fn comparison(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Comparison> {
         CompareOp::Greater,
         CompareOp::Equal,
     ]);
-    (op, inner.clone(), inner).prop_map(|(op, left, right)| Comparison {
-        op,
-        left,
-        right,
-        span: Span::default(),
-    })
+    (op, inner.clone(), inner).prop_map(|(op, left, right)| Comparison { op, left, right, span: Span::default() })
 }
 
 /// The statement, section or item as tokens in plain text: spacing is chosen by [`spread`].
@@ -222,11 +190,9 @@ fn ingredient() -> impl Strategy<Value = String> {
         None => name.text,
     });
     let keyword = prop::sample::select(&["let ", "state ", ""][..]);
-    let stmt = (keyword, name(), any_expr()).prop_map(|(keyword, name, value)| {
-        format!("{keyword}{} = {} ;", name.text, print_expr(&value))
-    });
-    let condition =
-        comparison(any_expr()).prop_map(|condition| super::print_comparison(&condition));
+    let stmt = (keyword, name(), any_expr())
+        .prop_map(|(keyword, name, value)| format!("{keyword}{} = {} ;", name.text, print_expr(&value)));
+    let condition = comparison(any_expr()).prop_map(|condition| super::print_comparison(&condition));
     (
         kind,
         name(),
@@ -239,13 +205,7 @@ fn ingredient() -> impl Strategy<Value = String> {
                 true => String::new(),
                 false => format!("where {}", conditions.join(" , ")),
             };
-            format!(
-                "{} {} ( {} ) {conditions} {{ {} }}",
-                kind.as_str(),
-                name.text,
-                params.join(" , "),
-                body.join(" ")
-            )
+            format!("{} {} ( {} ) {conditions} {{ {} }}", kind.as_str(), name.text, params.join(" , "), body.join(" "))
         })
 }
 
@@ -257,11 +217,7 @@ fn section() -> impl Strategy<Value = String> {
             format!("{} {call} ;", kind.as_str())
         }),
         ingredient(),
-        (name(), any_expr()).prop_map(|(name, value)| format!(
-            "param {} = {} ;",
-            name.text,
-            print_expr(&value)
-        )),
+        (name(), any_expr()).prop_map(|(name, value)| format!("param {} = {} ;", name.text, print_expr(&value))),
         prop::collection::vec(comparison(any_expr()), 1..3).prop_map(|constraints| {
             let printed: Vec<String> = constraints.iter().map(super::print_comparison).collect();
             format!("constrain {} ;", printed.join(" , "))

@@ -159,12 +159,9 @@ impl<'a> Scanner<'a> {
         self.scan.balanced = false;
         self.open.clear();
         self.scan.diagnostics.push(
-            Diagnostic::new(
-                Code::NestingTooDeep,
-                format!("more than {MAX_OPEN} brackets are open at once"),
-            )
-            .at(span, "one too many")
-            .help("name a part of the expression with `let`"),
+            Diagnostic::new(Code::NestingTooDeep, format!("more than {MAX_OPEN} brackets are open at once"))
+                .at(span, "one too many")
+                .help("name a part of the expression with `let`"),
         );
         false
     }
@@ -172,18 +169,11 @@ impl<'a> Scanner<'a> {
     fn close(&mut self, bracket: char) {
         let span = Span::new(self.at, self.at + 1);
         self.keep(bracket);
-        let Some(partner) = self
-            .open
-            .iter()
-            .rposition(|(open, _)| closing(*open) == bracket)
-        else {
+        let Some(partner) = self.open.iter().rposition(|(open, _)| closing(*open) == bracket) else {
             self.scan.balanced = false;
             self.scan.diagnostics.push(
-                Diagnostic::new(
-                    Code::UnclosedDelimiter,
-                    format!("`{bracket}` closes nothing"),
-                )
-                .at(span, "no bracket is open here that it could close"),
+                Diagnostic::new(Code::UnclosedDelimiter, format!("`{bracket}` closes nothing"))
+                    .at(span, "no bracket is open here that it could close"),
             );
             return;
         };
@@ -194,16 +184,12 @@ impl<'a> Scanner<'a> {
 
     fn unclosed(&mut self, open: char, at: Span, stopped_by: Option<(char, Span)>) {
         self.scan.balanced = false;
-        let diagnostic = Diagnostic::new(
-            Code::UnclosedDelimiter,
-            format!("this `{open}` is never closed"),
-        )
-        .at(at, "opened here");
+        let diagnostic =
+            Diagnostic::new(Code::UnclosedDelimiter, format!("this `{open}` is never closed")).at(at, "opened here");
         self.scan.diagnostics.push(match stopped_by {
-            Some((bracket, span)) => diagnostic.also(
-                span,
-                format!("`{}` expected before this `{bracket}`", closing(open)),
-            ),
+            Some((bracket, span)) => {
+                diagnostic.also(span, format!("`{}` expected before this `{bracket}`", closing(open)))
+            }
             None => diagnostic.help(format!("close it with `{}`", closing(open))),
         });
     }
@@ -215,9 +201,7 @@ impl<'a> Scanner<'a> {
         let len = if quote == '"' {
             body.find('"').map_or(line.len(), |at| at + 2)
         } else {
-            let name = body
-                .find(|c: char| !(c.is_alphanumeric() || c == '_'))
-                .unwrap_or(body.len());
+            let name = body.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(body.len());
             let closed = body[name..].starts_with('\'');
             1 + name + usize::from(closed)
         };
@@ -233,10 +217,8 @@ impl<'a> Scanner<'a> {
             .unwrap_or(self.rest().len());
         let shown: String = self.rest()[..len].chars().take(8).collect();
         let span = self.blank(len);
-        let help = LOOKALIKES
-            .iter()
-            .find(|(lookalike, _)| *lookalike == first)
-            .map(|(_, meant)| format!("write `{meant}`"));
+        let help =
+            LOOKALIKES.iter().find(|(lookalike, _)| *lookalike == first).map(|(_, meant)| format!("write `{meant}`"));
         let message = format!("`{}` has no meaning in a recipe", shown.escape_debug());
         self.report_stray(span, &message, help);
     }
@@ -329,14 +311,8 @@ mod tests {
     fn nesting_is_bounded() {
         let fine = format!("{}{}", "(".repeat(64), ")".repeat(64));
         check(&fine, &format!("{fine}|"));
-        check(
-            &"(".repeat(100_000),
-            &format!("{}|NestingTooDeep@64..65", "(".repeat(65)),
-        );
+        check(&"(".repeat(100_000), &format!("{}|NestingTooDeep@64..65", "(".repeat(65)));
         let comments = "/*".repeat(500_000);
-        check(
-            &comments,
-            &format!("{}|UnclosedDelimiter@0..2", " ".repeat(1_000_000)),
-        );
+        check(&comments, &format!("{}|UnclosedDelimiter@0..2", " ".repeat(1_000_000)));
     }
 }

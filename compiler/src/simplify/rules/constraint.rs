@@ -7,9 +7,11 @@ use crate::ir::{Axis, Expr, Leaf};
 pub fn constraint_rules(vector: &Leaf, radius: &Expr) -> Vec<Rule> {
     let square = Expr::sum(Axis::E, &Expr::leaf(vector.clone()).square());
     // The vector may stand at a bound token inside a reduction; index 1 is where the normal form puts it.
-    let bound = vector.axes.iter().find(|a| a.space == crate::ir::Space::Token).map(|&n| {
-        crate::ir::traverse::rename(&square, n, Axis::new(n.space, 1))
-    });
+    let bound = vector
+        .axes
+        .iter()
+        .find(|a| a.space == crate::ir::Space::Token)
+        .map(|&n| crate::ir::traverse::rename(&square, n, Axis::new(n.space, 1)));
     [Some(square), bound]
         .into_iter()
         .flatten()

@@ -12,14 +12,14 @@ mod weights;
 pub use constraint::constraint_rules;
 
 use super::language::{Knowledge, Term};
+use super::pattern::{Binding, Bindings, Pattern};
 use super::saturate::compile;
+use crate::ir::{Axis, AxisSet, Expr, Op, Role, Sign, Space};
 use egg::Rewrite;
 use memory::{Found, Key};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
-use super::pattern::{Binding, Bindings, Pattern};
-use crate::ir::{Axis, AxisSet, Expr, Op, Role, Sign, Space};
 
 /// What must hold of the matched terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -164,7 +164,9 @@ impl Condition {
             Condition::Normalized(v, i) => {
                 matches!((term(v), axis(i)), (Some(e), Some(i)) if is_normalized(&e, i))
             }
-            Condition::Even(v) => term(v).and_then(|e| e.as_const().map(crate::ir::rational::is_even_integer)) == Some(true),
+            Condition::Even(v) => {
+                term(v).and_then(|e| e.as_const().map(crate::ir::rational::is_even_integer)) == Some(true)
+            }
             Condition::Positive(v) => term(v).is_some_and(|e| e.sign() == Sign::Positive),
             Condition::NotConstant(v) => term(v).is_some_and(|e| e.as_const().is_none()),
             Condition::Extended(v) => term(v).is_some_and(|e| !e.axes().is_empty()),
