@@ -401,6 +401,7 @@ fn reductions_over_tokens_look_only_at_visible_ones() {
     let (sum, lse) = (get(&Expr::sum(Axis::N, &a)), get(&Expr::smoothmax(&Entropy::Shannon, Axis::N, &s)));
     let weights = get(&Expr::weights(&Entropy::Shannon, Axis::N, &s));
     let columns = get(&Expr::sum(Axis::T, &s));
+    let seen_columns = get(&Expr::sum(Axis::T, &s.times(&Expr::leaf(Leaf::visible(Axis::N)))));
     for t in 0..2 {
         let visible: Vec<usize> = (0..4).filter(|n| seen[4 * t + n]).collect();
         check("Σ", sum[t], visible.iter().map(|&n| values[n]).sum(), 1e-14);
@@ -413,7 +414,8 @@ fn reductions_over_tokens_look_only_at_visible_ones() {
     }
     for n in 0..4 {
         let expected = (0..2).filter(|t| seen[4 * t + n]).map(|t| scores[4 * t + n]).sum();
-        check("Σ over queries", columns[n], expected, 1e-14);
+        check("Σ over queries that see the token", seen_columns[n], expected, 1e-14);
+        check("Σ over queries", columns[n], scores[n] + scores[4 + n], 1e-14);
     }
 }
 

@@ -332,7 +332,6 @@ fn every_row_of_sums_holds_over_queries_when_all_is_visible() {
 /// A sum over queries of something at token n runs over the queries that see n, so a row that takes the only factor
 /// at n out of such a sum (or puts one in) changes its value.
 #[test]
-#[ignore = "known to fail: sum-of-sum, sum-hoist, sum-absorb and sum-swap over queries under a mask"]
 fn every_row_of_sums_holds_over_queries_under_a_mask() {
     let rules: Vec<Rule> = all().into_iter().filter(only_sums).collect();
     let wrong = |rule: &Rule| wrong_instances(rule, Over::Queries, &EITHER);

@@ -34,9 +34,9 @@ fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
                 match axes.iter().position(|a| a == axis) {
                     Some(j) => {
                         let target = direction.axes[j];
-                        // A later sum over queries must still know which of them see the token.
+                        // The sum saw only visible tokens; outside of it the coefficient must say so.
                         let c = match axis.space {
-                            Space::Token if !c.has_axis(*axis) => c.times(&Expr::leaf(Leaf::visible(*axis))),
+                            Space::Token => c.times(&Expr::leaf(Leaf::visible(*axis))),
                             _ => c,
                         };
                         let axes = axes.iter().map(|a| if a == axis { target } else { *a }).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::check::Recipe;
-use crate::derive::options_for;
+use crate::derive::{derive, options_for};
 use crate::emit;
 use crate::equiv::{Equivalence, equivalence};
 use crate::simplify::{Options, RuleSet};
@@ -32,7 +32,7 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     match (first, second) {
         (Ok((a, said)), Ok((b, also))) => {
             let answer = equivalence(&a, &b, &Options::default());
-            said.then(also).then(print(&answer, &rules(&a, &b)))
+            said.then(also).then(print(&answer, &a, &b))
         }
         (Ok((_, said)), Err(refused)) | (Err(refused), Ok((_, said))) => said.then(refused),
         (Err(first), Err(second)) => first.then(second),
@@ -44,12 +44,21 @@ fn rules(a: &Recipe, b: &Recipe) -> RuleSet {
     options_for(b, &options_for(a, &Options::default())).rules
 }
 
-fn print(answer: &Equivalence, rules: &RuleSet) -> Outcome {
+/// How a recipe's energy came to its simplest form, constraints put in.
+fn energy(recipe: &Recipe) -> String {
+    let options = Options::default();
+    let proof = derive(recipe, &options).energy.proof;
+    emit::proof::print(&format!("F_h of `{}`", recipe.name), &proof, &options_for(recipe, &options).rules)
+}
+
+fn print(answer: &Equivalence, a: &Recipe, b: &Recipe) -> Outcome {
     match answer {
         Equivalence::Proven { proof, notes } => {
             let notes: String = notes.iter().map(|note| format!("    {note}\n")).collect();
-            let steps = emit::proof::print("proof", proof, rules);
-            Outcome::good(format!("proven\n{notes}\n{steps}"))
+            let title = format!("o of `{}`, differentiated and unsimplified, to o of `{}`", a.name, b.name);
+            let steps = emit::proof::print(&title, proof, &rules(a, b));
+            let (first, second) = (energy(a), energy(b));
+            Outcome::good(format!("proven\n{notes}\n{first}\n{second}\n{steps}"))
         }
         Equivalence::Differ { evidence } => negative("differ", evidence),
         Equivalence::Unknown { reason } => negative("cannot tell", reason),

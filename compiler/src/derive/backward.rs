@@ -59,7 +59,7 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
             }
             Meaning::Formula(_) => (received, format!("∂{}", named.leaf.name)),
         };
-        let leaf = Leaf::new(Role::Named, 200 + number as u16, &name, &[Axis::T, Axis::N], Sign::Unknown);
+        let leaf = Leaf::new(Role::Adjoint, number as u16, &name, &[Axis::T, Axis::N], Sign::Unknown);
         pieces.push(scalar(&Expr::leaf(leaf.clone()).times(named.depends_on())));
         definitions.push(Definition { leaf, value: tidy(&raw) });
     }

@@ -439,7 +439,7 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
     known.push((derivation.direction.term.clone(), backward.output.clone()));
     let mut writer = Writer::new(known);
     let mut lines = vec![Line::note(format!(
-        "{} is the cotangent of {}; sums over t run over the queries.",
+        "{} is the cotangent of {}; a sum over t beside an index i runs over the queries that see token i.",
         backward.cotangent.name, backward.output.name
     ))];
     for definition in backward.definitions.iter().chain(&backward.gradients) {

@@ -19,7 +19,7 @@ pub fn canonical(e: &Expr, rules: &RuleSet) -> Proof {
         }
         end = next;
     }
-    Proof { start: e.clone(), lemmas, end }.pruned()
+    Proof::from_lemmas(e, lemmas)
 }
 
 /// Every subterm, inside out; a subterm that would grow too large stays.

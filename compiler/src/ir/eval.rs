@@ -59,6 +59,22 @@ impl Env {
     fn sees_anything(&self, t: usize) -> bool {
         (0..self.sizes.tokens).any(|n| self.sees(t, n))
     }
+    /// Puts 0 at queries that see nothing, and at pairs that are not seen.
+    pub fn blank_unseen(&self, x: &mut Tensor) {
+        if self.visible.is_none() || !x.axes.contains(&Axis::T) {
+            return;
+        }
+        let (axes, shape) = (x.axes.clone(), x.shape.clone());
+        let mut offset = 0;
+        for_each_index(&shape, |index| {
+            let at = |space: Space| axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
+            let hidden = at(Space::Query).any(|t| !self.sees_anything(t) || at(Space::Token).any(|n| !self.sees(t, n)));
+            if hidden {
+                x.data[offset] = 0.0;
+            }
+            offset += 1;
+        });
+    }
 }
 
 /// Evaluates a term. Rows of queries that see nothing are 0.
@@ -72,8 +88,9 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
     roots
         .iter()
         .map(|e| {
-            let value = interpreter.value(e)?;
-            Ok(interpreter.blank_unseen(value))
+            let mut value = interpreter.value(e)?;
+            env.blank_unseen(&mut value);
+            Ok(value)
         })
         .collect()
 }
@@ -143,8 +160,8 @@ impl Interpreter<'_> {
             return Ok(Tensor::scalar(size));
         }
         if leaf.role == super::Role::Visible {
-            // Pairs that are not seen are never looked at.
-            return Ok(Tensor::build(&leaf.axes, |a| self.env.sizes.length(a), |_| 1.0));
+            let sees = |at: &[usize]| if self.env.sees(at[0], at[1]) { 1.0 } else { 0.0 };
+            return Ok(Tensor::build(&leaf.axes, |a| self.env.sizes.length(a), sees));
         }
         let stored = self.env.values.get(&*leaf.name).ok_or(format!("no value for input `{}`", leaf.name))?;
         let expected: Vec<usize> = leaf.axes.iter().map(|&a| self.env.sizes.length(a)).collect();
@@ -184,7 +201,7 @@ impl Interpreter<'_> {
         for i in 0..self.env.sizes.length(axis) {
             let seen = match axis.space {
                 Space::Token => at(Space::Query).all(|t| self.env.sees(t, i)),
-                Space::Query => self.env.sees_anything(i) && at(Space::Token).all(|n| self.env.sees(i, n)),
+                Space::Query => self.env.sees_anything(i),
                 _ => true,
             };
             if seen {
@@ -214,25 +231,6 @@ impl Interpreter<'_> {
             }
         });
         out
-    }
-
-    /// Rows of queries that see nothing hold 0, and so do pairs a query does not see.
-    fn blank_unseen(&self, mut x: Tensor) -> Tensor {
-        if self.env.visible.is_none() || !x.axes.contains(&Axis::T) {
-            return x;
-        }
-        let (axes, shape) = (x.axes.clone(), x.shape.clone());
-        let mut offset = 0;
-        for_each_index(&shape, |index| {
-            let at = |space: Space| axes.iter().zip(index).filter(move |(a, _)| a.space == space).map(|(_, &i)| i);
-            let hidden =
-                at(Space::Query).any(|t| !self.env.sees_anything(t) || at(Space::Token).any(|n| !self.env.sees(t, n)));
-            if hidden {
-                x.data[offset] = 0.0;
-            }
-            offset += 1;
-        });
-        x
     }
 }
 

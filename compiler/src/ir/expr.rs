@@ -29,7 +29,7 @@ pub enum Role {
     Decay,
     /// A weight matrix.
     Matrix,
-    /// 1 at every pair of a query and a token it sees.
+    /// 1 at a pair of a query and a token it sees, 0 at any other.
     Visible,
     /// A named `weights` node: nonnegative, one along its token axis.
     Weights,
@@ -41,6 +41,8 @@ pub enum Role {
     Value,
     /// What a result is contracted with: a cotangent or the probe of a Hessian.
     Probe,
+    /// The cotangent of a quantity per query and token; 0 at pairs that are not seen.
+    Adjoint,
     /// An opaque quantity with a name.
     Named,
 }
@@ -60,9 +62,9 @@ impl Leaf {
     pub fn new(role: Role, ordinal: u16, name: &str, axes: &[Axis], sign: Sign) -> Leaf {
         Leaf { role, ordinal, axes: axes.to_vec(), sign, name: name.into() }
     }
-    /// 1 where the query sees the token; what a sum over queries runs over when nothing else depends on the token.
+    /// 1 where the query sees the token, 0 elsewhere.
     pub fn visible(token: Axis) -> Leaf {
-        Leaf::new(Role::Visible, 0, "1", &[Axis::T, token], Sign::Positive)
+        Leaf::new(Role::Visible, 0, "visible", &[Axis::T, token], Sign::NonNegative)
     }
     /// The identity matrix.
     pub fn identity(row: Axis, column: Axis) -> Leaf {
@@ -346,6 +348,7 @@ impl Expr {
         if !exponent.is_zero() {
             flat.push(exponent.exp());
         }
+        drop_redundant_visibility(&mut flat);
         if !again.is_empty() {
             again.extend(flat);
             again.push(Expr::constant(constant));
@@ -395,6 +398,8 @@ impl Expr {
                 }
             }
             Op::Call(Func::Exp, x) => x.scale(r).exp(),
+            // 0 and 1 are their own powers.
+            Op::Leaf(leaf) if leaf.role == Role::Visible => self.clone(),
             Op::Mul(factors) => {
                 let splits = |f: &Expr| r.is_integer() || f.sign().is_nonnegative();
                 if !factors.iter().any(splits) {
@@ -512,6 +517,19 @@ impl Expr {
         Expr::sum(Axis::E, &a.times(b))
     }
 
+    /// Whether the term is 0 at every token the query does not see.
+    pub fn vanishes_unseen(&self, token: Axis) -> bool {
+        match self.op() {
+            Op::Leaf(leaf) => {
+                matches!(leaf.role, Role::Weights | Role::Visible | Role::Adjoint) && leaf.axes.contains(&token)
+            }
+            Op::Weights(_, axis, _) => *axis == token,
+            Op::Pow(x, _) | Op::Call(Func::Abs | Func::Sign, x) => x.vanishes_unseen(token),
+            Op::Mul(xs) => xs.iter().any(|x| x.vanishes_unseen(token)),
+            _ => false,
+        }
+    }
+
     /// The immediate subterms.
     pub fn children(&self) -> Vec<&Expr> {
         match self.op() {
@@ -520,6 +538,15 @@ impl Expr {
             Op::Select(parts) => parts.iter().collect(),
             Op::Mul(xs) | Op::Add(xs) => xs.iter().collect(),
         }
+    }
+}
+
+/// Visibility changes nothing beside a factor that is 0 wherever the token is not seen.
+fn drop_redundant_visibility(factors: &mut Vec<Expr>) {
+    let is_visibility = |f: &Expr| f.as_leaf().filter(|l| l.role == Role::Visible).map(|l| l.axes[1]);
+    let Some(token) = factors.iter().find_map(is_visibility) else { return };
+    if factors.iter().any(|f| is_visibility(f).is_none() && f.vanishes_unseen(token)) {
+        factors.retain(|f| is_visibility(f) != Some(token));
     }
 }
 

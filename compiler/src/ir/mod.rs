@@ -27,9 +27,9 @@
 //! canonical (the smallest index ≥ 1 not free in the body), so equal-up-to-renaming means equal.
 //!
 //! Every reduction over tokens runs over the tokens *visible* to the query, so its result depends on the query axis
-//! even when its body does not. A sum over queries of something at token n runs over the queries that see n; where nothing else in the
-//! body depends on n, the leaf [`expr::Leaf::visible`] does. Rows
-//! that see nothing are outside the algebra: by definition every result is 0 there.
+//! even when its body does not. A sum over queries runs over all queries that see anything; where only those that see
+//! a token n count, the body says so with the leaf [`expr::Leaf::visible`], unless it has a factor that is 0 elsewhere
+//! anyway. Queries that see nothing are outside the algebra: by definition every result is 0 there.
 //!
 //! # Invariants
 //!

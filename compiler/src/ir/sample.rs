@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::eval::{Env, Sizes, evaluate};
 use super::expr::{Expr, Leaf, Role};
 use super::sign::Sign;
-use super::tensor::Tensor;
+use super::tensor::{Tensor, broadcast};
 use super::traverse;
 
 /// A small counter-based generator (SplitMix64): the same seed gives the same numbers everywhere.
@@ -96,28 +96,51 @@ fn normalize(x: &mut Tensor, radius: f64) {
     }
 }
 
-/// The largest difference relative to the size of the entries (and to 1).
-pub fn difference(a: &Tensor, b: &Tensor, sizes: Sizes) -> f64 {
-    let both = super::tensor::broadcast(
-        &[a, b],
-        |axis| sizes.length(axis),
-        |v| {
-            if v[0] == v[1] { 0.0 } else { (v[0] - v[1]).abs() / (1.0 + v[0].abs().max(v[1].abs())) }
-        },
-    );
+/// Hides tokens at random, at least one left to each query, and makes the inputs obey: weights and cotangents are 0 at
+/// what is not seen, weights sum to one over what is.
+pub fn hide_some(env: &mut Env, terms: &[Expr], random: &mut Random) {
+    let Sizes { queries, tokens, .. } = env.sizes;
+    let mut visible: Vec<bool> = (0..queries * tokens).map(|_| random.uniform() < 0.6).collect();
+    for t in 0..queries {
+        visible[t * tokens + random.below(tokens)] = true;
+    }
+    for leaf in terms.iter().flat_map(traverse::inputs) {
+        if let (Role::Weights | Role::Adjoint, Some(value)) = (leaf.role, env.values.get_mut(&*leaf.name)) {
+            value.data.iter_mut().zip(&visible).for_each(|(x, seen)| *x = if *seen { *x } else { 0.0 });
+            if leaf.role == Role::Weights {
+                sum_to_one(value);
+            }
+        }
+    }
+    env.visible = Some(visible);
+}
+
+/// The largest difference relative to the size of the entries (and to 1), over what the queries see.
+pub fn difference(a: &Tensor, b: &Tensor, env: &Env) -> f64 {
+    let length = |axis: Axis| env.sizes.length(axis);
+    let rows = Tensor::build(&[Axis::T], length, |_| 0.0);
+    let parts: &[&Tensor] = if env.visible.is_some() { &[a, b, &rows] } else { &[a, b] };
+    let mut both = broadcast(parts, length, |v| {
+        if v[0] == v[1] { 0.0 } else { (v[0] - v[1]).abs() / (1.0 + v[0].abs().max(v[1].abs())) }
+    });
+    env.blank_unseen(&mut both);
     both.data.iter().fold(0.0, |worst: f64, x| if x.is_nan() { f64::INFINITY } else { worst.max(*x) })
 }
 
-/// Compares two terms on random inputs of several small sizes; the largest relative difference.
+/// Compares two terms on random inputs of several small sizes, one of them with a mask; the largest relative difference.
 pub fn compare(a: &Expr, b: &Expr, norms: &[Norm], seed: u64) -> Result<f64, String> {
     let mut random = Random::new(seed);
     let mut worst: f64 = 0.0;
-    for (queries, tokens, head, model) in [(2, 3, 2, 3), (1, 1, 3, 2), (2, 4, 1, 2)] {
+    for (queries, tokens, head, model, masked) in [(2, 3, 2, 3, false), (1, 1, 3, 2, false), (3, 4, 1, 2, true)] {
         // On a sphere in one dimension all distances are 0 or 2ρ, at the edge of rounding.
         let head = if norms.is_empty() { head } else { head.max(2) };
         let sizes = Sizes { queries, tokens, head, model, heads: 2 };
-        let env = sample(&[a.clone(), b.clone()], sizes, norms, &mut random);
-        worst = worst.max(difference(&evaluate(a, &env)?, &evaluate(b, &env)?, sizes));
+        let terms = [a.clone(), b.clone()];
+        let mut env = sample(&terms, sizes, norms, &mut random);
+        if masked {
+            hide_some(&mut env, &terms, &mut random);
+        }
+        worst = worst.max(difference(&evaluate(a, &env)?, &evaluate(b, &env)?, &env));
     }
     Ok(worst)
 }

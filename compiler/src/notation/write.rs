@@ -193,7 +193,8 @@ impl Writer {
         }
         let mut minus = c.is_negative();
         let mut c = c.abs();
-        let mut factors = rest.factors();
+        // Which pairs are seen is said in words, beside the formulas.
+        let mut factors: Vec<Expr> = rest.factors().into_iter().filter(|f| !is_visibility(f)).collect();
         if !c.is_integer()
             && let Some(at) = only_sum(&factors)
             && factors[at].scale(&c).terms().iter().any(|t| t.split_coefficient().0.abs().is_one())
@@ -381,7 +382,8 @@ impl Writer {
             let norm = Math::Norm(Box::new(self.term(&x)), Some(p.clone()));
             return signed(&c, if p.is_one() { norm } else { raised(norm, &p) });
         }
-        let (vectors, scalars): (Vec<Expr>, Vec<Expr>) = rest.factors().into_iter().partition(|f| f.has_axis(axis));
+        let factors = rest.factors().into_iter().filter(|f| !is_visibility(f));
+        let (vectors, scalars): (Vec<Expr>, Vec<Expr>) = factors.partition(|f| f.has_axis(axis));
         let scalars: Vec<Math> = scalars.iter().map(|s| self.term(s)).collect();
         // A vector that is a multiple of a known one lends its number to the whole.
         let known: Vec<(Rational, Expr)> = vectors
@@ -456,7 +458,7 @@ impl Writer {
                 let (c, rest) = e.split_coefficient();
                 let both = AxisSet::of(&[row, column]);
                 let (mut scalars, mut rows, mut columns, mut matrices) = (vec![], vec![], vec![], vec![]);
-                for f in rest.factors() {
+                for f in rest.factors().into_iter().filter(|f| !is_visibility(f)) {
                     match (f.has_axis(row), f.has_axis(column)) {
                         (false, false) => scalars.push(f),
                         (true, false) => rows.push(f),
@@ -493,6 +495,10 @@ impl Writer {
             _ => None,
         }
     }
+}
+
+fn is_visibility(e: &Expr) -> bool {
+    e.as_leaf().is_some_and(|leaf| leaf.role == Role::Visible)
 }
 
 /// The index letter of a component axis.

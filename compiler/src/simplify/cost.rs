@@ -94,7 +94,7 @@ impl Costs<'_> {
                 }
             }
             Term::Number(_) | Term::Axis(_) | Term::Kind(_) => 0.0,
-            Term::Mul([a, b]) if [a, b].iter().any(|x| is_unit(graph, **x)) => 0.0,
+            Term::Mul([a, b]) if [a, b].iter().any(|x| is_unit(graph, **x) || is_mask(graph, **x)) => 0.0,
             Term::Mul(_) | Term::Add(_) | Term::Pow(_) | Term::Abs(_) | Term::Sign(_) => entries(facts.axes),
             Term::Select(_) => 2.0 * entries(facts.axes),
             Term::Sum([_, x]) => entries(graph[*x].data.axes),
@@ -109,6 +109,15 @@ impl Costs<'_> {
 /// Multiplying by ±1 is a matter of signs elsewhere.
 fn is_unit(graph: &Graph, id: egg::Id) -> bool {
     graph[id].data.constant.as_ref().is_some_and(|c| c.abs().is_one())
+}
+
+/// Visibility bounds a loop; nothing is multiplied.
+fn is_mask(graph: &Graph, id: egg::Id) -> bool {
+    graph[id].nodes.iter().any(|n| matches!(n, Term::Atom(name) if is_visibility(&graph.analysis.atoms[name.0])))
+}
+
+fn is_visibility(e: &Expr) -> bool {
+    e.as_leaf().is_some_and(|leaf| leaf.role == Role::Visible)
 }
 
 /// Σ_i p_i x_i has a name, x̄.
@@ -167,6 +176,7 @@ fn readability(e: &Expr, given: &[Expr]) -> f64 {
     let inside = |xs: &[Expr]| xs.iter().map(|x| readability(x, given)).sum::<f64>();
     match e.op() {
         Op::Const(c) => reading_number(c),
+        Op::Leaf(leaf) if leaf.role == Role::Visible => 0.0,
         Op::Leaf(_) | Op::Weights(..) => 1.0,
         Op::Pow(x, r) => 1.0 + reading_number(r) + readability(x, given),
         Op::Call(_, x) | Op::SmoothMax(_, _, x) => 2.0 + readability(x, given),
@@ -240,7 +250,7 @@ fn own_operations(e: &Expr) -> Polynomial {
         Op::Weights(Entropy::Shannon, ..) => per_entry(TRANSCENDENTAL + 3, e.axes()),
         // A threshold search looks at each score a few dozen times at most; a transcendental's worth on average.
         Op::Weights(..) => per_entry(2 * TRANSCENDENTAL, e.axes()),
-        Op::Mul(xs) => chain(xs, |x| x.as_const().is_some_and(|c| c.abs().is_one())),
+        Op::Mul(xs) => chain(xs, |x| is_visibility(x) || x.as_const().is_some_and(|c| c.abs().is_one())),
         Op::Add(xs) => chain(xs, |_| false),
     }
 }

@@ -46,7 +46,13 @@ impl fmt::Display for KindName {
 impl FromStr for KindName {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        (text == "#shannon").then_some(KindName(Entropy::Shannon)).ok_or(())
+        let (name, order) = text.strip_prefix('#').ok_or(())?.split_once(':').unwrap_or((&text[1..], ""));
+        match (name, order.parse()) {
+            ("shannon", _) => Ok(KindName(Entropy::Shannon)),
+            ("tsallis", Ok(alpha)) => Ok(KindName(Entropy::Tsallis(alpha))),
+            ("norm", Ok(gamma)) => Ok(KindName(Entropy::Norm(gamma))),
+            _ => Err(()),
+        }
     }
 }
 

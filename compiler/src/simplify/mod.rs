@@ -91,8 +91,10 @@ const TOLERANCE: f64 = 1e-8;
 /// The best way to write `e` under the options.
 pub fn simplify(e: &Expr, options: &Options) -> Simplified {
     let mut driver = Driver { options, lemmas: Vec::new(), hit_limit: false, rejected: Vec::new() };
-    let term = driver.whole(e);
-    let proof = Proof { start: e.clone(), lemmas: driver.lemmas, end: term.clone() }.pruned();
+    driver.whole(e);
+    // The result is what the lemmas make of the term, so that it is always what is proven.
+    let proof = Proof::from_lemmas(e, driver.lemmas);
+    let term = proof.end.clone();
     let mut result = Simplified { term, proof, hit_limit: driver.hit_limit, rejected: driver.rejected };
     if let Err(problem) = validate(&result.proof, options) {
         result.rejected.push(problem);

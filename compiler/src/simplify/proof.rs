@@ -47,16 +47,16 @@ impl Proof {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The proof without lemmas about subterms that an earlier lemma has already replaced everywhere.
-    pub fn pruned(mut self) -> Proof {
-        let mut current = self.start.clone();
-        self.lemmas.retain(|lemma| {
-            let next = traverse::replace(&current, &lemma.start, &lemma.end);
-            let changes = next != current;
-            current = next;
+    /// The proof that these lemmas make of a term, without those whose start no longer occurs.
+    pub fn from_lemmas(start: &Expr, mut lemmas: Vec<Lemma>) -> Proof {
+        let mut end = start.clone();
+        lemmas.retain(|lemma| {
+            let next = traverse::replace(&end, &lemma.start, &lemma.end);
+            let changes = next != end;
+            end = next;
             changes
         });
-        self
+        Proof { start: start.clone(), lemmas, end }
     }
     /// The proof that a term equals itself.
     pub fn trivial(e: &Expr) -> Proof {
@@ -72,11 +72,17 @@ pub fn hole(axes: &[Axis]) -> Expr {
 }
 
 /// A context with its hole filled. `axes` are the hole's own, as it was made; binders may have renamed them since.
-pub fn plug(context: &Expr, axes: &[Axis], filling: &Expr) -> Expr {
-    traverse::substitute_leaves(context, &mut |leaf| {
+///
+/// Nothing, when the hole does not have the shape of what is to fill it.
+pub fn plug(context: &Expr, axes: &[Axis], filling: &Expr) -> Option<Expr> {
+    let mut fits = true;
+    let plugged = traverse::substitute_leaves(context, &mut |leaf| {
         let is_hole = leaf.role == Role::Named && leaf.ordinal == u16::MAX && &*leaf.name == HOLE;
-        is_hole.then(|| rename_together(filling, axes, &leaf.axes))
-    })
+        let same_spaces = leaf.axes.len() == axes.len() && leaf.axes.iter().zip(axes).all(|(a, b)| a.space == b.space);
+        fits &= !is_hole || same_spaces;
+        (is_hole && same_spaces).then(|| rename_together(filling, axes, &leaf.axes))
+    });
+    fits.then_some(plugged)
 }
 
 /// Renames several axes at once, through names nobody uses.
@@ -132,7 +138,10 @@ fn check_step(step: &Step, rules: &RuleSet) -> Result<(), String> {
         None => (source, target),
         Some(context) => {
             let axes = hole_axes(&source, &target);
-            (plug(context, &axes, &source), plug(context, &axes, &target))
+            match (plug(context, &axes, &source), plug(context, &axes, &target)) {
+                (Some(from), Some(to)) => (from, to),
+                _ => return Err("the context's hole has other axes than the rule's sides".into()),
+            }
         }
     };
     match (from == step.from, to == step.to) {

@@ -8,7 +8,7 @@
 use super::language::{AxisName, Encoder, Facts, Graph, KindName, Knowledge, Term, decode};
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::{Step, hole, hole_axes};
-use super::rules::{Condition, Rule, RuleSet, Use};
+use super::rules::{Condition, Rule, RuleSet, Use, independent};
 use crate::ir::Expr;
 use crate::ir::rational::is_even_integer;
 use egg::{
@@ -134,6 +134,9 @@ fn holds<'a>(condition: &Condition, facts: impl Fn(&str) -> Option<&'a Facts>) -
         }
         Condition::Normalized(v, i) => {
             matches!((facts(v).and_then(|f| f.normalized), facts(i).and_then(|f| f.axis)), (Some(a), Some(b)) if a == b)
+        }
+        Condition::Independent(i, j) => {
+            matches!((facts(i).and_then(|f| f.axis), facts(j).and_then(|f| f.axis)), (Some(i), Some(j)) if independent(i, j))
         }
         Condition::Even(v) => facts(v).and_then(|f| f.constant.as_ref()).is_some_and(is_even_integer),
         Condition::Positive(v) => facts(v).is_some_and(|f| f.sign == crate::ir::Sign::Positive),

@@ -33,7 +33,7 @@ pub fn descent(parts: &Parts) -> Line {
             name: "descent",
             detail: format!("with k in the place of v, {what}: so it does; {samples} samples"),
             outcome: Outcome::NotApplicable {
-                reason: "values are free: W_O W_V = (η/H) W1ᵀ W2 makes it the tied step".to_string(),
+                reason: "values are free: W_O = (η/H) W1ᵀ and W_V = W2 make it the tied step".to_string(),
             },
         },
         (values, outcome) => {

@@ -28,6 +28,8 @@ pub enum Condition {
     Free(&'static str, &'static str),
     /// The term sums to one along the axis.
     Normalized(&'static str, &'static str),
+    /// The first axis does not decide what the second runs over (queries decide which tokens are seen), nor the reverse.
+    Independent(&'static str, &'static str),
     /// The exponent is an even integer.
     Even(&'static str),
     /// The term is positive wherever it is defined.
@@ -164,6 +166,7 @@ impl Condition {
             Condition::Normalized(v, i) => {
                 matches!((term(v), axis(i)), (Some(e), Some(i)) if is_normalized(&e, i))
             }
+            Condition::Independent(i, j) => matches!((axis(i), axis(j)), (Some(i), Some(j)) if independent(i, j)),
             Condition::Even(v) => {
                 term(v).and_then(|e| e.as_const().map(crate::ir::rational::is_even_integer)) == Some(true)
             }
@@ -173,6 +176,11 @@ impl Condition {
             Condition::NotSum(_) | Condition::NotProduct(_) => true,
         }
     }
+}
+
+/// Whether two reductions may change places.
+pub fn independent(a: Axis, b: Axis) -> bool {
+    !matches!((a.space, b.space), (Space::Query, Space::Token) | (Space::Token, Space::Query))
 }
 
 /// Whether Σ_axis e = 1 by construction.
