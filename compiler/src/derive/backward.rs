@@ -47,6 +47,8 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
         }
         let (raw, name) = match &named.meaning {
             Meaning::Weights { kind, .. } => {
+                // The Jacobian multiplies by the weights, which are 0 at what is not seen.
+                let received = everywhere(&received);
                 let weights = Expr::leaf(named.leaf.clone());
                 let centre = |centred: Expr| {
                     let name = unused(&named.leaf.name.replacen('p', "a", 1), recipe);
@@ -85,6 +87,11 @@ fn differentiable_inputs(derivation: &Derivation) -> Vec<Leaf> {
         .chain(params)
         .filter(|leaf| terms.iter().any(|e| traverse::mentions(e, leaf)))
         .collect()
+}
+
+/// The term as if every token were seen.
+fn everywhere(e: &Expr) -> Expr {
+    traverse::substitute_leaves(e, &mut |leaf| (leaf.role == Role::Visible).then(Expr::one))
 }
 
 /// Σ over every axis: one number.
