@@ -321,6 +321,24 @@ fn proofs_are_replayed() {
     }
 }
 
+/// A crowd of terms: more than the e-graph may hold.
+const CROWDED: &str = "recipe crowded {
+    local crowded(a = learn(1), b = learn(2), c = learn(3)) {
+        E = (a * norm(q - k)^2 + b * dot(q, k)) * (b * norm(q)^2 + c * dot(q, k)) * (c * norm(k)^2 + a * dot(q, k))
+    }
+    global    lse(T = 1);
+    optimizer gd;
+}
+";
+
+#[test]
+fn a_search_that_hits_its_limits_is_right_and_says_so() {
+    let folder = folder();
+    file(&folder, "crowded.recipe", CROWDED);
+    run_in(folder.path(), &["derive", "crowded.recipe", "--stage", "hessian"]).exits(0).says("W0001").prints("Hessian");
+    run_in(folder.path(), &["verify", "crowded.recipe"]).exits(0).prints("✓");
+}
+
 #[test]
 fn latex_compiles() {
     let engine = ["pdflatex", "tectonic"].into_iter().find(|engine| {

@@ -5,9 +5,9 @@ use crate::check::inputs;
 use crate::check::recipe::{ParamValue, Recipe, Values};
 use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named, WriteBack};
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, rational, traverse};
+use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
 use crate::notation::write::{entropy_formula, entropy_symbol};
-use crate::notation::{Writer, text};
 
 /// A stage of the derivation that can be printed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +52,33 @@ pub struct Section {
 #[derive(Clone, Debug)]
 pub enum Line {
     Equation { left: Math, right: Vec<Math>, with: Vec<(Math, Math)> },
-    Note(String),
+    Note(Vec<Piece>),
+}
+
+/// A part of a sentence.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    Words(String),
+    Formula(Math),
 }
 
 impl Line {
     fn equation(left: Math, right: Math) -> Line {
         Line::Equation { left, right: vec![right], with: vec![] }
     }
-    fn note(text: impl Into<String>) -> Line {
-        Line::Note(text.into())
+    /// A sentence with formulas in the places of `{}`.
+    fn note(sentence: &str, formulas: &[Math]) -> Line {
+        let mut formulas = formulas.iter();
+        let mut pieces = Vec::new();
+        for (j, words) in sentence.split("{}").enumerate() {
+            if j > 0 {
+                pieces.extend(formulas.next().cloned().map(Piece::Formula));
+            }
+            if !words.is_empty() {
+                pieces.push(Piece::Words(words.to_string()));
+            }
+        }
+        Line::Note(pieces)
     }
 }
 
@@ -147,6 +165,7 @@ fn energy_lines(derivation: &Derivation) -> Vec<Line> {
     if !recipe.constraints.is_empty() {
         lines.push(Line::note(
             "The norms are put into F before it is differentiated; the radial part of the gradient is dropped.",
+            &[],
         ));
     }
     lines.extend(parameter_lines(recipe));
@@ -182,32 +201,33 @@ fn projections(recipe: &Recipe) -> Vec<(Math, Math)> {
 }
 
 fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
-    recipe
-        .params
-        .iter()
-        .map(|param| {
-            let name = text::print(&Math::symbol(&param.name));
-            let value = |e: &Expr| text::plain(e);
-            Line::note(match &param.value {
-                ParamValue::Fixed(e) => format!("{name} = {}", value(e)),
-                ParamValue::Learn { init, per_head: true } => {
-                    format!("{name} is learned, one a head, from {}", value(init))
-                }
-                ParamValue::Learn { init, per_head: false } => format!("{name} is learned, from {}", value(init)),
-                ParamValue::Gate(squash) => format!("{name}_i is a {} gate of token i, in (0, 1)", squash.as_str()),
-                ParamValue::Decay(squash) => format!(
-                    "{name}_i is the product of the {} decays of the tokens after i up to the query, in (0, 1)",
+    let symbolic = recipe.params.iter().map(|param| {
+        let name = Math::symbol(&param.name);
+        let at_i = Math::indexed(&param.name, "i");
+        let value = |e: &Expr| Writer::default().write(e);
+        match &param.value {
+            ParamValue::Fixed(e) => Line::note("{} = {}", &[name, value(e)]),
+            ParamValue::Learn { init, per_head: true } => {
+                Line::note("{} is learned, one a head, from {}", &[name, value(init)])
+            }
+            ParamValue::Learn { init, per_head: false } => Line::note("{} is learned, from {}", &[name, value(init)]),
+            ParamValue::Gate(squash) => Line::note(
+                &format!("{{}} is a {} gate of token {{}}, in (0, 1)", squash.as_str()),
+                &[at_i, Math::symbol("i")],
+            ),
+            ParamValue::Decay(squash) => Line::note(
+                &format!(
+                    "{{}} is the product of the {} decays of the tokens after {{}} up to the query, in (0, 1)",
                     squash.as_str()
                 ),
-            })
-        })
-        .chain(
-            recipe
-                .structural
-                .iter()
-                .map(|(name, value)| Line::note(format!("{} = {value}", text::print(&Math::symbol(name))))),
-        )
-        .collect()
+                &[at_i, Math::symbol("i")],
+            ),
+        }
+    });
+    let structural = recipe.structural.iter();
+    let structural =
+        structural.map(|(name, value)| Line::note("{} = {}", &[Math::symbol(name), Math::Number(value.clone())]));
+    symbolic.chain(structural).collect()
 }
 
 /// ∇_q F_h and what its symbols mean.
@@ -341,10 +361,10 @@ fn update_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     lines.push(Line::equation(Math::symbol("∇F"), gradient));
     let mut writer = writer(derivation);
     let descent = writer.write(&derivation.gradient.term.neg());
-    lines.push(Line::note("As derived:"));
+    lines.push(Line::note("As derived:", &[]));
     lines.push(z_plus(step_over_heads(step.clone()), transposed(), descent));
     if derivation.update.write_back == WriteBack::Free {
-        lines.push(Line::note("Parameterized, with free values:"));
+        lines.push(Line::note("Parameterized, with free values:", &[]));
         lines.push(z_plus(Math::one(), Math::symbol("W_O"), head("o")));
         lines.push(Line::equation(head("o"), writer.write(&derivation.direction.term)));
         defined.first("o");
@@ -375,7 +395,7 @@ fn program_lines(derivation: &Derivation) -> Vec<Line> {
     for (i, point) in program.gradients.iter().enumerate() {
         let at = Writer::default().write(&rename(point));
         if at != Math::symbol("z") {
-            lines.push(Line::note(format!("{} is taken at {}", gradient_name(i), text::print(&at))));
+            lines.push(Line::note("{} is taken at {}", &[Math::symbol(&gradient_name(i)), at]));
         }
     }
     for (state, next) in program.states.iter().zip(&program.next_states) {
@@ -388,25 +408,34 @@ fn program_lines(derivation: &Derivation) -> Vec<Line> {
 
 /// What the free matrices take over; nothing is dropped silently.
 fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
-    let factor = text::print(&match step {
-        Some(step) => step_over_heads(Some(step)),
-        None => step_over_heads(None),
-    });
-    match derivation.update.write_back {
-        WriteBack::Transposed => vec![Line::note("Nothing is absorbed: this is the descent step itself.")],
-        WriteBack::Free => {
-            let descent = derivation.gradient.term.neg();
-            let mut lines = vec![Line::note(format!(
-                "W_O takes the place of ({factor}) W₁ᵀ. o_h has the sign of the descent direction −∇_q F_h."
-            ))];
-            lines.push(Line::note(if derive::vector_part(&descent) {
-                format!("v_i = W_V h_i takes the place of k_i in the vector part. W_O = ({factor}) W₁ᵀ and W_V = W₂ give the descent step back.")
-            } else {
-                "No attended token stands in the vector part, so v does not occur.".to_string()
-            }));
-            lines
-        }
+    if derivation.update.write_back == WriteBack::Transposed {
+        return vec![Line::note("Nothing is absorbed: this is the descent step itself.", &[])];
     }
+    let w1 = || Math::symbol("W1");
+    let factor = || Math::product(vec![step_over_heads(step.clone()), Math::Transposed(Box::new(w1()))]);
+    let w_o = || Math::symbol("W_O");
+    let mut lines = vec![Line::note(
+        "{} takes the place of {}. {} has the sign of the descent direction {}.",
+        &[w_o(), factor(), head("o"), nabla_head().negated()],
+    )];
+    lines.push(if derive::vector_part(&derivation.gradient.term) {
+        let value = Math::Product(vec![Math::symbol("W_V"), Math::indexed("h", "i")]);
+        Line::note(
+            "{} = {} takes the place of {} in the vector part. {} = {} and {} = {} give the descent step back.",
+            &[
+                Math::indexed("v", "i"),
+                value,
+                Math::indexed("k", "i"),
+                w_o(),
+                factor(),
+                Math::symbol("W_V"),
+                Math::symbol("W2"),
+            ],
+        )
+    } else {
+        Line::note("No attended token stands in the vector part, so {} does not occur.", &[Math::symbol("v")])
+    });
+    lines
 }
 
 /// C·u, C where it can be written as a matrix, and where it does not exist.
@@ -424,10 +453,11 @@ fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defin
     lines.push(Line::equation(Math::Product(vec![c, Math::symbol(&hessian.probe.name)]), product));
     lines.extend(definition_lines(derivation, &writer, &[&hessian.product.term], defined));
     if !hessian.kinks.is_empty() {
-        lines.push(Line::note("This holds almost everywhere. Kinks:"));
+        lines.push(Line::note("This holds almost everywhere. Kinks:", &[]));
         for kink in &hessian.kinks {
-            let place = |e: &Expr| text::print(&Writer::default().write(&derive::hide(e, &derivation.names)));
-            lines.push(Line::note(format!("where {} = {}: {}", place(&kink.place.0), place(&kink.place.1), kink.what)));
+            let place = |e: &Expr| Writer::default().write(&derive::hide(e, &derivation.names));
+            let sentence = format!("where {{}} = {{}}: {}", kink.what);
+            lines.push(Line::note(&sentence, &[place(&kink.place.0), place(&kink.place.1)]));
         }
     }
     lines
@@ -438,10 +468,11 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
     let mut known: Vec<(Expr, Leaf)> = known_energy(derivation).into_iter().collect();
     known.push((derivation.direction.term.clone(), backward.output.clone()));
     let mut writer = Writer::new(known);
-    let mut lines = vec![Line::note(format!(
-        "{} is the cotangent of {}; a sum over t beside an index i runs over the queries that see token i.",
-        backward.cotangent.name, backward.output.name
-    ))];
+    let index = |name: &str| Math::symbol(name);
+    let mut lines = vec![Line::note(
+        "{} is the cotangent of {}; a sum over {} beside an index {} runs over the queries that see token {}.",
+        &[index(&backward.cotangent.name), index(&backward.output.name), index("t"), index("i"), index("i")],
+    )];
     for definition in backward.definitions.iter().chain(&backward.gradients) {
         let shows_query =
             traverse::subterms(&definition.value.term).iter().any(|x| matches!(x.op(), Op::Sum(Axis::T, _)));

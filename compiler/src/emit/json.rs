@@ -19,7 +19,7 @@ pub fn print(document: &Document) -> Value {
 
 fn line(line: &Line) -> Value {
     match line {
-        Line::Note(note) => json!({ "note": note }),
+        Line::Note(pieces) => json!({ "note": super::text::sentence(pieces) }),
         Line::Equation { left, right, with } => {
             let side = |m: &crate::notation::Math| json!({ "text": text::print(m), "latex": latex::print(m) });
             let with: Vec<Value> = with.iter().map(|(a, b)| json!({ "left": side(a), "right": side(b) })).collect();

@@ -1,6 +1,6 @@
 //! A document as LaTeX: a fragment of `align*` environments, or a whole file that compiles.
 
-use super::document::{Document, Line};
+use super::document::{Document, Line, Piece};
 use crate::notation::latex;
 
 /// A file that compiles with any LaTeX that has amsmath.
@@ -27,9 +27,9 @@ pub fn body(document: &Document) -> String {
                         .collect();
                     equations.push(format!("  {} &= {}{conditions}", latex::print(left), sides.join(" \\\\\n  &= ")));
                 }
-                Line::Note(note) => {
+                Line::Note(pieces) => {
                     flush(&mut equations, &mut out);
-                    out.push_str(&format!("{}\\par\n", escape(note)));
+                    out.push_str(&format!("{}\\par\n", sentence(pieces)));
                 }
             }
         }
@@ -45,89 +45,32 @@ fn flush(equations: &mut Vec<String>, out: &mut String) {
     }
 }
 
-/// Unicode mathematics inside a sentence, in LaTeX.
-fn escape(text: &str) -> String {
+/// A sentence with its formulas between dollar signs.
+fn sentence(pieces: &[Piece]) -> String {
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Words(words) => escape(words),
+            Piece::Formula(formula) => format!("${}$", latex::print(formula)),
+        })
+        .collect()
+}
+
+/// Words as LaTeX; what it has no sign for becomes a question mark.
+fn escape(words: &str) -> String {
     let mut out = String::new();
-    for c in text.chars() {
+    for c in words.chars() {
         match c {
-            '_' => out.push_str(r"\_"),
-            '&' | '%' | '#' | '$' | '{' | '}' => {
+            '_' | '&' | '%' | '#' | '$' | '{' | '}' => {
                 out.push('\\');
                 out.push(c);
             }
-            '\u{304}' | '\u{302}' => {}
             '^' => out.push_str(r"\^{}"),
             '\\' => out.push_str(r"\textbackslash{}"),
             '~' => out.push_str(r"\textasciitilde{}"),
-            c => match command(c) {
-                Some(command) => out.push_str(&format!("${command}$")),
-                None if c.is_ascii() => out.push(c),
-                None => out.push('?'),
-            },
+            c if c.is_ascii() => out.push(c),
+            _ => out.push('?'),
         }
     }
     out
-}
-
-fn command(c: char) -> Option<&'static str> {
-    Some(match c {
-        'α' => r"\alpha",
-        'β' => r"\beta",
-        'γ' => r"\gamma",
-        'δ' => r"\delta",
-        'ε' => r"\varepsilon",
-        'ζ' => r"\zeta",
-        'η' => r"\eta",
-        'θ' => r"\theta",
-        'κ' => r"\kappa",
-        'λ' => r"\lambda",
-        'μ' => r"\mu",
-        'ν' => r"\nu",
-        'ξ' => r"\xi",
-        'π' => r"\pi",
-        'ρ' => r"\rho",
-        'σ' => r"\sigma",
-        'τ' => r"\tau",
-        'φ' => r"\varphi",
-        'χ' => r"\chi",
-        'ψ' => r"\psi",
-        'ω' => r"\omega",
-        'Δ' => r"\Delta",
-        'Λ' => r"\Lambda",
-        'Σ' => r"\sum",
-        '∇' => r"\nabla",
-        '∂' => r"\partial",
-        '−' => "-",
-        '·' => r"\cdot",
-        '½' => r"\tfrac{1}{2}",
-        '√' => r"\surd",
-        '≤' => r"\le",
-        '⊙' => r"\odot",
-        '‖' => r"\Vert",
-        'ᵀ' => r"^\top",
-        '₊' => "_+",
-        '⁻' => "^{-}",
-        '⁰' => "^0",
-        '¹' => "^1",
-        '²' => "^2",
-        '³' => "^3",
-        '⁴' => "^4",
-        '⁵' => "^5",
-        '⁶' => "^6",
-        '⁷' => "^7",
-        '⁸' => "^8",
-        '⁹' => "^9",
-        '₀' => "_0",
-        '₁' => "_1",
-        '₂' => "_2",
-        '₃' => "_3",
-        '₄' => "_4",
-        '₅' => "_5",
-        '₆' => "_6",
-        '₇' => "_7",
-        '₈' => "_8",
-        '₉' => "_9",
-        '…' => r"\dots",
-        _ => return None,
-    })
 }

@@ -1,6 +1,6 @@
 //! A document as Unicode text that reads well in 100 columns.
 
-use super::document::{Document, Line};
+use super::document::{Document, Line, Piece};
 use crate::notation::math::Math;
 use crate::notation::text;
 
@@ -13,12 +13,23 @@ pub fn print(document: &Document) -> String {
         out.push_str(&format!("\n{}\n", section.title));
         for line in &section.lines {
             match line {
-                Line::Note(note) => wrap(note, "    ", &mut out),
+                Line::Note(pieces) => wrap(&sentence(pieces), "    ", &mut out),
                 Line::Equation { left, right, with } => equation(left, right, with, &mut out),
             }
         }
     }
     out
+}
+
+/// A sentence with its formulas on the line.
+pub fn sentence(pieces: &[Piece]) -> String {
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Words(words) => words.clone(),
+            Piece::Formula(formula) => text::print(formula),
+        })
+        .collect()
 }
 
 fn equation(left: &Math, right: &[Math], with: &[(Math, Math)], out: &mut String) {

@@ -38,7 +38,7 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 fn lookup(base: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
-    GREEK.iter().find(|(name, _, _)| *name == base)
+    GREEK.iter().find(|(name, letter, _)| *name == base || *letter == base)
 }
 
 /// The name in Unicode, with its own subscript as the first index.
@@ -56,8 +56,12 @@ pub fn latex(name: &str) -> (String, Option<String>) {
     let letter = match lookup(base) {
         Some((_, _, latex)) => latex.to_string(),
         None if base.starts_with('∇') => base.replacen('∇', r"\nabla ", 1).trim_end().to_string(),
-        None if base.chars().count() == 1 => base.to_string(),
-        None => format!(r"\mathrm{{{base}}}"),
+        None if base.chars().count() == 1 && base.is_ascii() => base.to_string(),
+        None => {
+            // LaTeX has no sign for other scripts without further packages.
+            let ascii: String = base.chars().map(|c| if c.is_ascii() { c } else { '?' }).collect();
+            format!(r"\mathrm{{{ascii}}}")
+        }
     };
     let mark = if mark.is_empty() { "" } else { r"\partial " };
     let sub = match sub.chars().count() {
