@@ -78,7 +78,7 @@ fn no_compiler_code_names_an_ingredient_or_a_recipe() {
             .map(|p| p.file_stem().expect("a stem").to_string_lossy().to_string()),
     );
     // These are words of the language or of mathematics as well.
-    let words = ["dot", "softmax", "normmax", "entmax", "linear"];
+    let words = ["dot", "lse", "tsallis", "softmax", "normmax", "entmax", "linear"];
     let names: Vec<String> = names.filter(|n| !words.contains(&n.as_str())).collect();
     for (path, text) in sources() {
         // The list of shipped recipes, help examples and property tests speak of recipes by design.

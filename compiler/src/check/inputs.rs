@@ -3,7 +3,7 @@
 use crate::ir::{Axis, Leaf, Role, Sign};
 
 /// The names with a meaning of their own; nothing else may be called so.
-pub const RESERVED: [&str; 13] = ["q", "k", "v", "z", "h", "E", "F", "N", "d", "d_h", "H", "W1", "W2"];
+pub const RESERVED: [&str; 16] = ["q", "k", "v", "z", "h", "i", "j", "t", "E", "F", "N", "d", "d_h", "H", "W1", "W2"];
 
 /// `q = W1 z`, per head.
 pub fn q() -> Leaf {

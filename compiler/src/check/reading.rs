@@ -72,6 +72,9 @@ impl<'a> Checker<'a> {
         }
         let global = sections.global.and_then(|part| self.used_energy(Kind::Global, part, &outer));
         let program = sections.optimizer.and_then(|part| self.used_program(part, &outer));
+        if let Some(part) = sections.optimizer {
+            self.one_step_for_all(part);
+        }
         let constraints = self.constraints(sections.constraints, &outer);
         let (local, global, program) = (local?, global?, program?);
         let energy = put_in(&global, &self.energy, &local);
@@ -95,6 +98,24 @@ impl<'a> Checker<'a> {
                 optimizer: self.used(Kind::Optimizer, sections.optimizer?),
             },
         })
+    }
+
+    /// The optimizer moves the whole token: its parameters cannot differ from head to head or from token to token.
+    fn one_step_for_all(&mut self, part: Part) {
+        for param in self.params.symbolic() {
+            let kind = match param.value {
+                ParamValue::Gate(_) | ParamValue::Decay(_) => "a number per attended token",
+                ParamValue::Learn { per_head: true, .. } => "a number per head",
+                _ => continue,
+            };
+            if param.origin == Origin::Ingredient(Kind::Optimizer) {
+                let message = format!("`{}` of the optimizer is {kind}", param.name);
+                let diagnostic = Diagnostic::new(Code::BadValue, message)
+                    .at(part.name.span, "moves the whole token, all heads at once")
+                    .help("give it a number, an expression over sizes, or `learn(…)`");
+                self.report(diagnostic);
+            }
+        }
     }
 
     /// The recipe's own parameters, each seeing those before it.

@@ -24,7 +24,7 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     let checked = files.fold(Outcome::default(), Outcome::then);
     let files = count(args.files.len(), "file");
     let summary = match (checked.exit, checked.messages.is_empty()) {
-        (Exit::Wrong, _) => return checked,
+        (Exit::Wrong | Exit::Usage, _) => return checked,
         (Exit::Good, true) => format!("{files}, no problems\n"),
         (Exit::Good, false) => format!("{files}, no errors\n"),
     };

@@ -1,6 +1,6 @@
 //! `energyc equiv`: do two recipes make the same layer?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::check::Recipe;
 use crate::derive::{derive, options_for};
@@ -8,7 +8,7 @@ use crate::emit;
 use crate::equiv::{Equivalence, equivalence};
 use crate::simplify::{Options, RuleSet};
 
-use super::outcome::{Exit, Outcome};
+use super::outcome::{Exit, Outcome, message};
 use super::read;
 
 /// Decide whether two recipes induce the same update rule, with a proof or with evidence
@@ -27,6 +27,14 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
+    let stdin = Path::new("-");
+    if args.first == stdin && args.second == stdin {
+        return Outcome {
+            results: String::new(),
+            messages: message("error", "standard input can be one of the two recipes, not both", color),
+            exit: Exit::Usage,
+        };
+    }
     let first = read::recipe(&args.first, color);
     let second = read::recipe(&args.second, color);
     match (first, second) {

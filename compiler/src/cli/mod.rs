@@ -84,7 +84,10 @@ pub fn run(args: Args) -> ExitCode {
     let _ = io::stderr().lock().write_all(outcome.messages.as_bytes());
     match print(&outcome.results) {
         Ok(()) => ExitCode::from(outcome.exit as u8),
-        Err(error) => failed(&format!("cannot write the results: {error}"), color),
+        Err(error) => {
+            failed(&format!("cannot write the results: {error}"), color);
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -10,6 +10,8 @@ pub enum Exit {
     Good = 0,
     /// The recipe, a claim about it, or a file is wrong.
     Wrong = 1,
+    /// The command was asked for something that makes no sense.
+    Usage = 2,
 }
 
 /// Results, messages, exit code.

@@ -1,5 +1,7 @@
 //! Where an energy is not twice differentiable.
 
+use num_traits::Signed;
+
 use crate::ir::{Entropy, Expr, Func, Op, rational, traverse};
 
 /// A set on which a derivative jumps or does not exist.
@@ -15,23 +17,22 @@ pub struct Kink {
 pub fn kinks(e: &Expr) -> Vec<Kink> {
     let zero = Expr::zero();
     let mut found = Vec::new();
+    let at_zero = |what: &'static str, x: &Expr| Some(Kink { what, place: (x.clone(), zero.clone()) });
     for x in traverse::subterms(e) {
         let kink = match x.op() {
             // |x|^r is smooth enough for r ≥ 2; the power hides the kink.
-            Op::Call(Func::Abs, inner) if !only_under_powers(e, &x) => {
-                Some(Kink { what: "the first derivative jumps", place: (inner.clone(), zero.clone()) })
+            Op::Call(Func::Abs, inner) if !only_under_powers(e, &x) => at_zero("the first derivative may jump", inner),
+            Op::Call(Func::Sign, inner) => at_zero("the value or a derivative may jump", inner),
+            Op::Select(p) => {
+                Some(Kink { what: "the branches meet and a derivative may jump", place: (p[0].clone(), p[1].clone()) })
             }
-            Op::Call(Func::Sign, inner) => Some(Kink { what: "the value jumps", place: (inner.clone(), zero.clone()) }),
-            Op::Select(p) => Some(Kink { what: "the second derivative jumps", place: (p[0].clone(), p[1].clone()) }),
-            Op::Pow(base, r) if !r.is_integer() && *r < rational::int(2) && !base.sign().is_nonzero() => {
-                let what = if *r < rational::int(1) {
-                    "the derivative does not exist"
-                } else {
-                    "the second derivative does not exist"
-                };
-                (!matches!(base.op(), Op::Call(Func::Abs, _) | Op::Weights(..)))
-                    .then(|| Kink { what, place: (base.clone(), zero.clone()) })
-            }
+            Op::Pow(base, _) if base.sign().is_nonzero() || matches!(base.op(), Op::Weights(..)) => None,
+            Op::Pow(base, r) if r.is_negative() => at_zero("it may be unbounded; here its value counts as 0", base),
+            Op::Pow(base, r) if !r.is_integer() && *r < rational::int(2) => match (base.op(), *r < rational::int(1)) {
+                (Op::Call(Func::Abs, inner), false) => at_zero("the second derivative may not exist", inner),
+                (_, true) => at_zero("the first derivative may not exist", base),
+                (_, false) => at_zero("the second derivative may not exist", base),
+            },
             Op::SmoothMax(Entropy::Tsallis(_) | Entropy::Norm(_), axis, s) => {
                 let weight = Expr::weights(&entropy_of(&x), *axis, s);
                 Some(Kink { what: "a token enters or leaves the support", place: (weight, zero.clone()) })
@@ -50,8 +51,8 @@ fn entropy_of(e: &Expr) -> Entropy {
     }
 }
 
-/// Whether every occurrence of `x` is the base of a power of at least 2.
+/// Whether every occurrence of `x` is the base of a power above 1, which has a row of its own.
 fn only_under_powers(e: &Expr, x: &Expr) -> bool {
-    let guarded = |y: &Expr| matches!(y.op(), Op::Pow(base, r) if base == x && *r >= rational::int(2));
+    let guarded = |y: &Expr| matches!(y.op(), Op::Pow(base, r) if base == x && *r > rational::int(1));
     traverse::subterms(e).iter().all(|y| guarded(y) || !y.children().contains(&x))
 }

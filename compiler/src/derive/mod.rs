@@ -16,7 +16,7 @@ mod update;
 pub use backward::{Backward, backward};
 pub use hessian::{COLUMN, Hessian, hessian};
 pub use kinks::{Kink, kinks};
-pub use naming::{Named, hide, reveal};
+pub use naming::{Named, hide, reveal, unused};
 pub use parameterize::{free_values, vector_part};
 pub use update::{UpdateRule, WriteBack, update_rule};
 

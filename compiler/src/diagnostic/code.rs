@@ -241,11 +241,6 @@ codes! {
         wrong: "local huber(delta) { E = norm(q - k) }"
         right: "local my_huber(delta) { E = norm(q - k) }"
     }
-    KinkedEnergy "W0003" "the energy has a kink" {
-        why: "At the kink the gradient is one of several; training still works, but a descent step may overshoot."
-        wrong: "E = norm(q - k)"
-        right: "E = sqrt(1 + norm(q - k)^2)"
-    }
 }
 
 impl Code {

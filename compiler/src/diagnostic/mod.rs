@@ -105,6 +105,6 @@ mod tests {
         assert!(diagnostic.is_error());
         assert_eq!(diagnostic.primary_span(), Some(Span::new(2, 3)));
         assert_eq!(diagnostic.help, ["did you mean `huber`?"]);
-        assert_eq!(Diagnostic::new(Code::KinkedEnergy, "").severity, Severity::Warning);
+        assert_eq!(Diagnostic::new(Code::ShadowedPrelude, "").severity, Severity::Warning);
     }
 }

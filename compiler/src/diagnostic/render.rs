@@ -192,7 +192,7 @@ error[E0002]: nothing here
     fn the_summary_counts_and_the_rest_is_cut() {
         let source = Source::new("f", "x");
         let error = Diagnostic::new(Code::UnknownName, "m").at(Span::new(0, 1), "");
-        let warning = Diagnostic::new(Code::KinkedEnergy, "m").at(Span::new(0, 1), "");
+        let warning = Diagnostic::new(Code::ShadowedPrelude, "m").at(Span::new(0, 1), "");
         let few = [error.clone(), warning, error.clone()];
         assert!(render_all(&few, &source, false).ends_with("\n\n2 errors, 1 warning\n"));
         let many = vec![error; 60];

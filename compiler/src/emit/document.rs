@@ -2,12 +2,12 @@
 
 use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{ParamValue, Recipe, Values};
+use crate::check::recipe::{ParamValue, Recipe, Tokens, Values};
 use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named, WriteBack};
-use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, rational, traverse};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, Sign, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
-use crate::notation::write::{entropy_formula, entropy_symbol};
+use crate::notation::write::{entropy_formula, entropy_symbol, mean_symbol};
 
 /// A stage of the derivation that can be printed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +164,12 @@ fn energy_lines(derivation: &Derivation) -> Vec<Line> {
     }
     if !recipe.constraints.is_empty() {
         lines.push(Line::note(
-            "The norms are put into F before it is differentiated; the radial part of the gradient is dropped.",
-            &[],
+            if recipe.constraints.iter().any(|c| c.vector.same_input(&inputs::q())) {
+                "The norms are put into {} before it is differentiated: the radial term, the derivative of {}, is dropped."
+            } else {
+                "The norms are put into {} before it is differentiated."
+            },
+            &[Math::symbol("F"), Math::Norm(Box::new(Math::symbol("q")), None)],
         ));
     }
     lines.extend(parameter_lines(recipe));
@@ -235,6 +239,9 @@ fn gradient_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let mut writer = writer(derivation);
     let gradient = writer.write(&derivation.gradient.term);
     let mut lines = vec![Line::equation(nabla_head(), gradient)];
+    if derivation.gradient.term.is_zero() {
+        lines.push(Line::note("The energy does not depend on {}: nothing moves.", &[Math::symbol("q")]));
+    }
     lines.extend(definition_lines(derivation, &writer, &[&derivation.gradient.term], defined));
     lines
 }
@@ -249,8 +256,8 @@ fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], def
     for (weights, vector) in &used.used_means {
         let letter = "i";
         let body = Math::Product(vec![Math::indexed(&weights.name, letter), Math::indexed(&vector.name, letter)]);
-        let left = Symbol { bar: true, ..Symbol::new(&vector.name) };
-        if defined.first(&format!("mean {}", vector.name)) {
+        if defined.first(&format!("mean {} of {}", weights.name, vector.name)) {
+            let left = mean_symbol(weights, vector);
             lines.push(Line::equation(Math::Symbol(left), Math::Over("Σ", letter.into(), Box::new(body))));
         }
     }
@@ -266,32 +273,35 @@ fn definition_line(derivation: &Derivation, named: &Named) -> Line {
     let left = Math::indexed(&named.leaf.name, "i");
     match &named.meaning {
         Meaning::Formula(e) => Line::equation(left, writer(derivation).write(e)),
-        Meaning::Weights { kind, scores } => weights_line(left, kind, scores, derivation),
+        Meaning::Weights { kind, scores } => weights_line(left, &named.leaf.name, kind, scores, derivation),
     }
 }
 
 /// The weights in closed form.
-fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivation) -> Line {
+fn weights_line(left: Math, name: &str, kind: &Entropy, scores: &Expr, derivation: &Derivation) -> Line {
     let score = writer(derivation).write(scores);
+    // Z and τ belong to these weights: numbered as they are, and never called as a parameter is.
+    let number = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let own = |letter: &str| Math::symbol(&derive::unused(&format!("{letter}{number}"), &derivation.recipe));
     match kind {
         Entropy::Shannon => {
             let exponential = |m: Math| Math::Exp(Box::new(m));
-            let z = Math::symbol("Z");
+            let z = own("Z");
             let sum = Math::Over("Σ", "j".into(), Box::new(exponential(with_letter(&score, "i", "j"))));
             Line::Equation { left, right: vec![Math::fraction(exponential(score), z.clone())], with: vec![(z, sum)] }
         }
         Entropy::Tsallis(alpha) => {
             let less = alpha - rational::int(1);
             let scaled = writer(derivation).write(&scores.scale(&less));
-            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, Math::symbol("tau"))])));
-            Line::Equation { left, right: vec![to_power(threshold, &less.recip())], with: vec![sum_to_one()] }
+            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, own("tau"))])));
+            Line::Equation { left, right: vec![to_power(threshold, &less.recip())], with: vec![sum_to_one(name)] }
         }
         Entropy::Norm(gamma) => {
             let less = gamma - rational::int(1);
-            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, Math::symbol("tau"))])));
+            let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, own("tau"))])));
             let power = to_power(threshold.clone(), &less.recip());
             let norm = to_power(threshold, &(gamma / &less));
-            let z = Math::symbol("Z");
+            let z = own("Z");
             let z_value = Math::Over("Σ", "j".into(), Box::new(with_letter(&power, "i", "j")));
             let condition = Math::Over("Σ", "j".into(), Box::new(with_letter(&norm, "i", "j")));
             Line::Equation {
@@ -303,8 +313,8 @@ fn weights_line(left: Math, kind: &Entropy, scores: &Expr, derivation: &Derivati
     }
 }
 
-fn sum_to_one() -> (Math, Math) {
-    (Math::Over("Σ", "j".into(), Box::new(Math::indexed("p", "j"))), Math::one())
+fn sum_to_one(name: &str) -> (Math, Math) {
+    (Math::Over("Σ", "j".into(), Box::new(Math::indexed(name, "j"))), Math::one())
 }
 
 fn to_power(m: Math, r: &crate::ir::Rational) -> Math {
@@ -408,8 +418,20 @@ fn program_lines(derivation: &Derivation) -> Vec<Line> {
 
 /// What the free matrices take over; nothing is dropped silently.
 fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
+    let recipe = &derivation.recipe;
+    let repeated = (recipe.steps > 1).then(|| {
+        let tokens = match recipe.tokens {
+            Tokens::Fixed => "the attended tokens fixed",
+            Tokens::Evolve => "the attended tokens moving along",
+        };
+        Line::note(&format!("The layer takes this step {} times, {tokens}.", recipe.steps), &[])
+    });
+    let uphill = derivation.update.step_size.as_ref().is_some_and(|e| e.sign() == Sign::Negative);
+    let uphill = uphill.then(|| Line::note("The optimizer moves along {}: uphill.", &[Math::symbol("∇F")]));
     if derivation.update.write_back == WriteBack::Transposed {
-        return vec![Line::note("Nothing is absorbed: this is the descent step itself.", &[])];
+        let step = if uphill.is_some() { "the step itself" } else { "the descent step itself" };
+        let nothing = Line::note(&format!("Nothing is absorbed: this is {step}."), &[]);
+        return [Some(nothing), uphill, repeated].into_iter().flatten().collect();
     }
     let w1 = || Math::symbol("W1");
     let factor = || Math::product(vec![step_over_heads(step.clone()), Math::Transposed(Box::new(w1()))]);
@@ -435,6 +457,7 @@ fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
     } else {
         Line::note("No attended token stands in the vector part, so {} does not occur.", &[Math::symbol("v")])
     });
+    lines.extend(uphill.into_iter().chain(repeated));
     lines
 }
 

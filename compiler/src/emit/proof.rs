@@ -8,7 +8,7 @@ use crate::simplify::rules::RuleSet;
 /// The steps of a proof: after each, the whole term it works on, and the rule.
 pub fn print(title: &str, proof: &Proof, rules: &RuleSet) -> String {
     let mut out = format!("{title}: {} step{}\n", proof.len(), if proof.len() == 1 { "" } else { "s" });
-    let show = |e: &Expr| text::print(&Writer::default().write(e));
+    let show = |e: &Expr| text::print(&Writer::of_proofs().write(e));
     let mut number = 0;
     for lemma in &proof.lemmas {
         out.push_str(&format!("          {}\n", show(&lemma.start)));

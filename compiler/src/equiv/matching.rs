@@ -16,6 +16,7 @@ type Renaming = Vec<(Leaf, Leaf)>;
 
 /// Matches the parameters of two recipes.
 pub fn matched(a: &Recipe, b: &Recipe) -> Matched {
+    let (a, b) = (&with_values(a, &b.params), &with_values(b, &a.params));
     let pairs = pairs(&a.params, &b.params);
     let (mut in_a, mut in_b): (Renaming, Renaming) = (vec![], vec![]);
     for (x, y) in &pairs {
@@ -37,6 +38,32 @@ pub fn matched(a: &Recipe, b: &Recipe) -> Matched {
     notes.extend(only_a.iter().map(|p| lone(a, p)));
     notes.extend(only_b.iter().map(|p| lone(b, p)));
     Matched { a: renamed(a, &in_a), b: renamed(b, &in_b), notes }
+}
+
+/// The recipe with fixed parameters at their values, unless the other one has the same parameter at the same value or
+/// learns it: what is learned can take any value, so there the rule is compared as a function of it.
+fn with_values(recipe: &Recipe, others: &[Param]) -> Recipe {
+    let counterpart =
+        |p: &Param| pairs(&recipe.params, others).into_iter().find(|(x, _)| x.name == p.name).map(|(_, y)| y);
+    let mut values: Vec<(Leaf, Expr)> = Vec::new();
+    for param in &recipe.params {
+        let ParamValue::Fixed(value) = &param.value else { continue };
+        let is_shared = counterpart(param).is_some_and(|other| match &other.value {
+            ParamValue::Fixed(theirs) => theirs == value,
+            _ => true,
+        });
+        if !is_shared {
+            values.push((param.leaf.clone(), value.clone()));
+        }
+    }
+    let is_put_in = |p: &Param| values.iter().any(|(leaf, _)| leaf.same_input(&p.leaf));
+    let params = recipe.params.iter().filter(|p| !is_put_in(p)).cloned().collect();
+    let put_in = |e: &Expr| {
+        traverse::substitute_leaves(e, &mut |leaf| {
+            values.iter().find(|(from, _)| from.same_input(leaf)).map(|(_, value)| value.clone())
+        })
+    };
+    Recipe { params, ..over(recipe, put_in) }
 }
 
 /// Same name and role first; the others of one role in their order.
@@ -95,25 +122,30 @@ fn value_text(recipe: &Recipe, param: &Param) -> String {
 
 /// A recipe over other inputs.
 fn renamed(recipe: &Recipe, renaming: &Renaming) -> Recipe {
-    let mut recipe = recipe.clone();
-    let term = |e: &Expr| rename_inputs(e, renaming);
-    recipe.local = term(&recipe.local);
-    recipe.global = term(&recipe.global);
-    recipe.energy = term(&recipe.energy);
-    recipe.program = Program {
-        states: recipe.program.states.iter().map(|s| State { init: term(&s.init), ..s.clone() }).collect(),
-        gradients: recipe.program.gradients.iter().map(term).collect(),
-        z: term(&recipe.program.z),
-        next_states: recipe.program.next_states.iter().map(term).collect(),
-    };
-    for constraint in &mut recipe.constraints {
-        constraint.radius = term(&constraint.radius);
-    }
+    let mut recipe = over(recipe, |e| rename_inputs(e, renaming));
     for param in &mut recipe.params {
         if let Some((_, to)) = renaming.iter().find(|(from, _)| from.same_input(&param.leaf)) {
             param.leaf = to.clone();
             param.name = to.name.to_string();
         }
+    }
+    recipe
+}
+
+/// A recipe with every term rewritten.
+fn over(recipe: &Recipe, term: impl Fn(&Expr) -> Expr) -> Recipe {
+    let mut recipe = recipe.clone();
+    recipe.local = term(&recipe.local);
+    recipe.global = term(&recipe.global);
+    recipe.energy = term(&recipe.energy);
+    recipe.program = Program {
+        states: recipe.program.states.iter().map(|s| State { init: term(&s.init), ..s.clone() }).collect(),
+        gradients: recipe.program.gradients.iter().map(&term).collect(),
+        z: term(&recipe.program.z),
+        next_states: recipe.program.next_states.iter().map(&term).collect(),
+    };
+    for constraint in &mut recipe.constraints {
+        constraint.radius = term(&constraint.radius);
     }
     recipe
 }

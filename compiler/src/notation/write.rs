@@ -18,6 +18,8 @@ pub struct Writer {
     pub known: Vec<(Expr, Leaf)>,
     /// Whether Σ_i p_i x_i may be written x̄.
     pub means: bool,
+    /// Whether log Σ exp is told apart from the stable primitive, as proofs must.
+    pub primitives: bool,
     /// The means that were written, as (weights, vector).
     pub used_means: Vec<(Leaf, Leaf)>,
     letters: Vec<(Axis, &'static str)>,
@@ -32,6 +34,11 @@ impl Writer {
     /// A writer that names means and knows some terms.
     pub fn new(known: Vec<(Expr, Leaf)>) -> Writer {
         Writer { known, means: true, ..Writer::default() }
+    }
+
+    /// A writer that tells primitives apart.
+    pub fn of_proofs() -> Writer {
+        Writer { primitives: true, ..Writer::default() }
     }
 
     /// The formula of a term. A term that is a mean and nothing else is written out.
@@ -329,7 +336,7 @@ impl Writer {
                 if !self.used_means.contains(&used) {
                     self.used_means.push(used);
                 }
-                let mut symbol = Symbol { bar: true, ..Symbol::new(&vector.name) };
+                let mut symbol = mean_symbol(&weights, &vector);
                 if self.show_query {
                     symbol.indices.push("t".into());
                 }
@@ -355,6 +362,9 @@ impl Writer {
         self.letters.pop();
         let over = |body: Math| Math::Over("Σ", letter.into(), Box::new(body));
         match kind {
+            Entropy::Shannon if self.primitives => {
+                Math::Over("lse", letter.into(), Box::new(Math::Call("", Box::new(scores))))
+            }
             Entropy::Shannon => Math::Call("log", Box::new(over(Math::Exp(Box::new(scores))))),
             Entropy::Tsallis(_) | Entropy::Norm(_) => {
                 let p = Math::indexed("p", letter);
@@ -615,6 +625,12 @@ fn absolute_power(e: &Expr) -> Option<(Expr, Rational)> {
         },
         _ => None,
     }
+}
+
+/// x̄, numbered as its weights are: x̄ for p, x̄₂ for p₂.
+pub fn mean_symbol(weights: &Leaf, vector: &Leaf) -> Symbol {
+    let number = weights.name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    Symbol { bar: true, ..Symbol::new(&format!("{}{number}", vector.name)) }
 }
 
 /// (p, x) when Σ_axis body is the mean Σ_i p_i x_i of a vector.

@@ -262,7 +262,7 @@ mod tests {
             "\
 recipe r {
     local     huber(delta = 1.0);
-    optimizer gd();
+    optimizer gd;
     values    free;
 
     steps     3;

@@ -200,7 +200,12 @@ impl Cursor {
     /// What follows the brackets decides: a body makes it a definition.
     fn use_or_define(&mut self, kind: Kind) -> Parsed<Section> {
         if self.is_definition() {
-            return self.ingredient(kind).map(Section::Define);
+            let ingredient = self.ingredient(kind)?;
+            // Every other section ends with one, so one here is forgiven.
+            if self.is(";") {
+                self.advance();
+            }
+            return Ok(Section::Define(ingredient));
         }
         let start = self.span();
         self.advance();

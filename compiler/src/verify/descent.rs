@@ -10,7 +10,7 @@ use crate::check::recipe::Values;
 use crate::derive::kinks;
 use crate::ir::eval::{Env, evaluate};
 use crate::ir::tensor::Tensor;
-use crate::ir::{Axis, Expr, Leaf};
+use crate::ir::{Axis, Expr, Leaf, Sign};
 
 /// Rows whose squared step is below this stand at a minimum already.
 const STILL: f64 = 1e-8;
@@ -19,7 +19,9 @@ const SMALLEST_STEP: f64 = 1e-6;
 /// F after a step, for tied values; what that says of free ones is in the detail.
 pub fn descent(parts: &Parts) -> Line {
     let energy = parts.energy();
-    let direction = tied(&parts.direction());
+    // Against the gradient, or with it: as the optimizer goes.
+    let goes_up = parts.derivation.update.step_size.as_ref().is_some_and(|e| e.sign() == Sign::Negative);
+    let direction = if goes_up { tied(&parts.direction()).neg() } else { tied(&parts.direction()) };
     let in_q = steps(parts, energy, &direction, &inputs::q());
     // Σ_e W1[e,c] direction_e
     let back = Expr::sum(Axis::E, &Expr::leaf(inputs::w1()).times(&through_z(&direction)));

@@ -1,6 +1,6 @@
 //! Second derivatives: the Hessian–vector product against the slope of the gradient, and the matrix against it.
 
-use super::parts::Parts;
+use super::parts::{Parts, stable};
 use super::report::{Line, Outcome};
 use super::samples::Source;
 use super::slopes;
@@ -18,7 +18,7 @@ const MATRIX_TOLERANCE: f64 = 1e-8;
 /// C·u against the slope, along u, of the gradient nobody has simplified.
 pub fn product(parts: &Parts) -> Line {
     let (energy, probe) = (parts.energy(), &parts.hessian.probe);
-    let gradient = calculus::gradient(energy, &inputs::q());
+    let gradient = calculus::gradient(&stable(energy), &inputs::q());
     let derived = parts.reveal(&parts.hessian.product.term);
     let terms = vec![derived.clone(), gradient.clone(), q(), Expr::leaf(probe.clone())];
     let places = kinks(energy);

@@ -4,7 +4,7 @@ use crate::calculus;
 use crate::check::{Recipe, inputs};
 use crate::derive::{self, Backward, Definition, Derivation, Hessian, backward, derive, hessian, options_for};
 use crate::ir::sample::Norm;
-use crate::ir::{Axis, Expr, Leaf, Space, traverse};
+use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Space, traverse};
 use crate::simplify::{Options, Simplified};
 
 /// A recipe (inside its derivation) and everything derived from it.
@@ -23,7 +23,7 @@ impl Parts {
     /// Derives everything there is to verify about a recipe.
     pub fn of(recipe: &Recipe, options: &Options) -> Parts {
         let derivation = derive(recipe, options);
-        let energy = through_z(smooth_energy(&derivation));
+        let energy = through_z(&stable(smooth_energy(&derivation)));
         Parts {
             gradient_in_z: calculus::gradient(&energy, &inputs::z()),
             hessian: hessian(&derivation, options),
@@ -90,6 +90,18 @@ impl Parts {
 fn smooth_energy(derivation: &Derivation) -> &Expr {
     let recipe = &derivation.recipe;
     if recipe.constraints.is_empty() { &recipe.energy } else { &derivation.energy.term }
+}
+
+/// The term with log Σ exp in its stable form, without which the slopes of a steep energy are ∞/∞.
+pub(super) fn stable(e: &Expr) -> Expr {
+    traverse::rewrite_bottom_up(e, &mut |x| {
+        let Op::Call(Func::Log, inner) = x.op() else { return x };
+        let Op::Sum(axis, body) = inner.op() else { return x };
+        match body.op() {
+            Op::Call(Func::Exp, scores) => Expr::smoothmax(&Entropy::Shannon, *axis, scores),
+            _ => x,
+        }
+    })
 }
 
 /// The term with one definition put in, at whatever token it stands.
