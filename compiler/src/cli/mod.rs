@@ -1,5 +1,5 @@
 //! The command line: arguments in, an exit code out. Each subcommand is a file with its arguments, its help and a
-//! function that returns an [`Outcome`]; only this module prints, so a closed pipe is handled in one place.
+//! function that returns an `Outcome`; only this module prints, so a closed pipe is handled in one place.
 
 mod atomic;
 mod check;

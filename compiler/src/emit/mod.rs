@@ -1,6 +1,6 @@
 //! What a derivation looks like on paper.
 //!
-//! [`document`] arranges the formulas of a derivation, the way a paper would print them; [`text`], [`latex`] and
+//! [`mod@document`] arranges the formulas of a derivation, the way a paper would print them; [`text`], [`latex`] and
 //! [`json`] lay the same document out.
 
 pub mod document;

@@ -35,7 +35,7 @@ pub enum Math {
         then: Box<Math>,
         otherwise: Box<Math>,
     },
-    /// [x]₊
+    /// The positive part, `[x]₊`.
     Positive(Box<Math>),
     Transposed(Box<Math>),
     /// x_index of a composite.

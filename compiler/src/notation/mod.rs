@@ -4,7 +4,7 @@
 //! Expr ──write──▶ Math ──text──▶ Unicode
 //!                      └─latex─▶ LaTeX
 //! ```
-//! [`write`] turns named axes into vectors, inner products and indices; the two printers only lay out.
+//! [`mod@write`] turns named axes into vectors, inner products and indices; the two printers only lay out.
 
 pub mod latex;
 pub mod math;
