@@ -7,7 +7,7 @@ use crate::span::Span;
 use crate::syntax::ast::{self, Arg, Comparison, Expr, Ident, Ingredient, Kind, Number, Section};
 use num_traits::ToPrimitive;
 
-/// Most steps a layer is unrolled.
+/// Most steps a layer takes.
 const MAX_STEPS: u32 = 1024;
 
 /// Which ingredient a section names, and with what.

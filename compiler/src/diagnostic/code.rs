@@ -216,7 +216,7 @@ codes! {
         right: "local l(a = learn(1)) { E = a * norm(q - k) }"
     }
     BadSteps "E0508" "`steps` needs a positive integer" {
-        why: "The layer is unrolled this many times."
+        why: "The layer takes its step this many times."
         wrong: "steps 0;"
         right: "steps 4;"
     }

@@ -113,18 +113,17 @@ impl Interpreter<'_> {
     fn compute(&mut self, e: &Expr) -> Result<Tensor, String> {
         let sizes = self.env.sizes;
         let length = |a: Axis| sizes.length(a);
+        // log Σ exp by its largest term, as anybody would compute it.
+        if let Some((axis, scores)) = e.as_log_sum_exp() {
+            let scores = self.value(&scores)?;
+            return Ok(self.reduce(&scores, axis, |row| smoothmax(&Entropy::Shannon, row)));
+        }
         Ok(match e.op() {
             Op::Const(c) => Tensor::scalar(to_f64(c)),
             Op::Leaf(leaf) => self.leaf(leaf)?,
             Op::Pow(x, r) => {
                 let r = to_f64(r);
                 self.value(x)?.map(|x| total_power(x, r))
-            }
-            // log Σ exp by its largest term, as anybody would compute it.
-            Op::Call(Func::Log, x) if log_sum_exp(x).is_some() => {
-                let (axis, scores) = log_sum_exp(x).ok_or("no scores")?;
-                let scores = self.value(&scores)?;
-                self.reduce(&scores, axis, |row| smoothmax(&Entropy::Shannon, row))
             }
             Op::Call(func, x) => {
                 let x = self.value(x)?;
@@ -237,17 +236,6 @@ impl Interpreter<'_> {
             }
         });
         out
-    }
-}
-
-/// (i, s) when the term is Σ_i exp(s).
-fn log_sum_exp(e: &Expr) -> Option<(Axis, Expr)> {
-    match e.op() {
-        Op::Sum(axis, body) => match body.op() {
-            Op::Call(Func::Exp, scores) => Some((*axis, scores.clone())),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -530,6 +530,16 @@ impl Expr {
         }
     }
 
+    /// (i, s) when the term is log Σ_i exp(s), which overflows as written and not as a smooth maximum.
+    pub fn as_log_sum_exp(&self) -> Option<(Axis, Expr)> {
+        let Op::Call(Func::Log, sum) = self.op() else { return None };
+        let Op::Sum(axis, body) = sum.op() else { return None };
+        match body.op() {
+            Op::Call(Func::Exp, scores) => Some((*axis, scores.clone())),
+            _ => None,
+        }
+    }
+
     /// The immediate subterms.
     pub fn children(&self) -> Vec<&Expr> {
         match self.op() {

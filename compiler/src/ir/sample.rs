@@ -45,21 +45,24 @@ pub fn sample(terms: &[Expr], sizes: Sizes, norms: &[Norm], random: &mut Random)
     for e in terms.iter().chain(&radii) {
         for leaf in traverse::inputs(e) {
             if !matches!(leaf.role, Role::Size | Role::Visible) && !env.values.contains_key(&*leaf.name) {
-                let mut value = sample_leaf(&leaf, sizes, random);
-                if leaf.role == Role::Weights {
-                    sum_to_one(&mut value);
-                }
+                let value = sample_leaf(&leaf, sizes, random);
                 env.values.insert(leaf.name.to_string(), value);
             }
         }
     }
-    for (vector, radius) in norms {
-        let radius = evaluate(radius, &env).map_or(1.0, |t| t.data[0]);
-        if let Some(value) = env.values.get_mut(&*vector.name) {
-            normalize(value, radius);
-        }
-    }
+    obey(&mut env, terms, norms);
     env
+}
+
+/// Makes the inputs what they are assumed to be: weights sum to one, constrained vectors have their norm.
+fn obey(env: &mut Env, terms: &[Expr], norms: &[Norm]) {
+    for leaf in terms.iter().flat_map(traverse::inputs).filter(|leaf| leaf.role == Role::Weights) {
+        env.values.get_mut(&*leaf.name).into_iter().for_each(sum_to_one);
+    }
+    for (vector, radius) in norms {
+        let radius = evaluate(radius, env).map_or(1.0, |t| t.data[0]);
+        env.values.get_mut(&*vector.name).into_iter().for_each(|x| normalize(x, radius));
+    }
 }
 
 fn sample_leaf(leaf: &Leaf, sizes: Sizes, random: &mut Random) -> Tensor {
@@ -131,6 +134,7 @@ pub fn difference(a: &Tensor, b: &Tensor, env: &Env) -> f64 {
 pub fn compare(a: &Expr, b: &Expr, norms: &[Norm], seed: u64) -> Result<f64, String> {
     let mut random = Random::new(seed);
     let mut worst: f64 = 0.0;
+    let mut compared = 0;
     for (queries, tokens, head, model, masked) in [(2, 3, 2, 3, false), (1, 1, 3, 2, false), (3, 4, 1, 2, true)] {
         // On a sphere in one dimension all distances are 0 or 2ρ, at the edge of rounding.
         let head = if norms.is_empty() { head } else { head.max(2) };
@@ -148,18 +152,13 @@ pub fn compare(a: &Expr, b: &Expr, norms: &[Norm], seed: u64) -> Result<f64, Str
                 break;
             }
             env.values.values_mut().for_each(|x| x.data.iter_mut().for_each(|v| *v *= 0.3));
-            for leaf in terms.iter().flat_map(traverse::inputs).filter(|l| l.role == Role::Weights) {
-                env.values.get_mut(&*leaf.name).into_iter().for_each(sum_to_one);
-            }
-            for (vector, radius) in norms {
-                let radius = evaluate(radius, &env).map_or(1.0, |t| t.data[0]);
-                env.values.get_mut(&*vector.name).into_iter().for_each(|x| normalize(x, radius));
-            }
+            obey(&mut env, &terms, norms);
             first = evaluate(a, &env)?;
         }
         if is_finite(&first) {
             worst = worst.max(difference(&first, &evaluate(b, &env)?, &env));
+            compared += 1;
         }
     }
-    Ok(worst)
+    if compared > 0 { Ok(worst) } else { Err("no sample gives finite values to compare".to_string()) }
 }

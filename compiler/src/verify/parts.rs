@@ -4,7 +4,7 @@ use crate::calculus;
 use crate::check::{Recipe, inputs};
 use crate::derive::{self, Backward, Definition, Derivation, Hessian, backward, derive, hessian, options_for};
 use crate::ir::sample::Norm;
-use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Space, traverse};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Space, traverse};
 use crate::simplify::{Options, Simplified};
 
 /// A recipe (inside its derivation) and everything derived from it.
@@ -94,13 +94,9 @@ fn smooth_energy(derivation: &Derivation) -> &Expr {
 
 /// The term with log Σ exp in its stable form, without which the slopes of a steep energy are ∞/∞.
 pub(super) fn stable(e: &Expr) -> Expr {
-    traverse::rewrite_bottom_up(e, &mut |x| {
-        let Op::Call(Func::Log, inner) = x.op() else { return x };
-        let Op::Sum(axis, body) = inner.op() else { return x };
-        match body.op() {
-            Op::Call(Func::Exp, scores) => Expr::smoothmax(&Entropy::Shannon, *axis, scores),
-            _ => x,
-        }
+    traverse::rewrite_bottom_up(e, &mut |x| match x.as_log_sum_exp() {
+        Some((axis, scores)) => Expr::smoothmax(&Entropy::Shannon, axis, &scores),
+        None => x,
     })
 }
 
