@@ -75,7 +75,9 @@ pub fn simplifications(derived: &Derived, stage: Stage) -> Vec<(String, &Simplif
             .to_vec(),
         Stage::Gradient => named("∇_q F_h", gradient),
         Stage::Update => named("o_h", direction),
-        Stage::Hessian => (derived.hessian.iter()).flat_map(|hessian| named("∇² F_h u", &hessian.product)).collect(),
+        Stage::Hessian => (derived.hessian.iter().flat_map(|hessian| &hessian.form))
+            .flat_map(|part| named("u·∇² F_h u", part))
+            .collect(),
         Stage::Backward => (derived.backward.iter())
             .flat_map(|backward| backward.definitions.iter().chain(&backward.gradients))
             .map(|definition| (definition.leaf.name.to_string(), &definition.value))

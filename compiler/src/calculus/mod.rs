@@ -13,7 +13,7 @@ mod tangent;
 mod transpose;
 
 pub use tangent::{Meaning, tangent, weights_jacobian, weights_jacobian_naming};
-pub use transpose::transpose;
+pub use transpose::{coefficients, transpose};
 
 use crate::ir::{Axis, Expr, Leaf, Role, Sign};
 

@@ -12,6 +12,8 @@ use std::collections::HashMap;
 pub enum Meaning {
     Weights { kind: Entropy, scores: Expr },
     Formula(Expr),
+    /// x with A x = b: the system, and A·u for a probe u.
+    Solution { system: Expr, product: Expr, probe: Leaf },
 }
 
 /// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.
@@ -39,7 +41,10 @@ impl Tangent<'_> {
     fn named(&mut self, e: &Expr, leaf: &Leaf, meaning: &Meaning) -> Expr {
         let at = leaf.axes.iter().copied().find(|a| a.space == Space::Token).unwrap_or(Axis::N);
         match meaning {
-            Meaning::Formula(value) => self.of(&traverse::rename(value, Axis::N, at)),
+            Meaning::Formula(value) | Meaning::Solution { system: value, .. } => {
+                let component = leaf.axes.iter().copied().find(|a| a.space == Space::Head).unwrap_or(Axis::E);
+                self.of(&traverse::rename(&traverse::rename(value, Axis::N, at), Axis::E, component))
+            }
             Meaning::Weights { kind, scores } => {
                 let ds = self.of(&traverse::rename(scores, Axis::N, at));
                 if ds.is_zero() { ds } else { weights_jacobian(kind, at, e, &ds) }
@@ -91,6 +96,12 @@ impl Tangent<'_> {
             Op::Select(p) => {
                 let (dx, dy) = (self.of(&p[2]), self.of(&p[3]));
                 Expr::select(&p[0], &p[1], &dx, &dy)
+            }
+            // A x = b:  A dx = db − dA x
+            Op::Solve(s) => {
+                let (change, right) = (self.of(&s.matrix), self.of(&s.right));
+                let moved = Expr::sum(s.column, &change.times(e));
+                Expr::solve(s.row, s.column, &s.matrix, &right.minus(&moved))
             }
             // d(Σ_i x) = Σ_i dx
             Op::Sum(axis, x) => Expr::sum(*axis, &self.of(x)),

@@ -16,9 +16,9 @@ pub fn transpose(tangent: &Expr, direction: &Leaf) -> Expr {
 }
 
 /// Coefficients by the axes at which the direction occurs.
-type Parts = BTreeMap<Vec<Axis>, Expr>;
+pub type Parts = BTreeMap<Vec<Axis>, Expr>;
 
-fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
+pub fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
     match e.op() {
         Op::Leaf(leaf) if leaf.same_input(direction) => Parts::from([(leaf.axes.clone(), Expr::one())]),
         Op::Add(xs) => merge(xs.iter().map(|x| coefficients(x, direction))),
@@ -28,6 +28,9 @@ fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
             };
             let others = Expr::mul(xs.iter().enumerate().filter(|(j, _)| *j != linear).map(|(_, x)| x.clone()));
             map(coefficients(&xs[linear], direction), |c| c.times(&others))
+        }
+        Op::Sum(axis, x) if solution(x, *axis, direction).is_some() => {
+            solution(x, *axis, direction).map(|moved| coefficients(&moved, direction)).unwrap_or_default()
         }
         Op::Sum(axis, x) => {
             let inside = coefficients(x, direction).into_iter().map(|(axes, c)| {
@@ -64,6 +67,22 @@ fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
             Parts::new()
         }
     }
+}
+
+/// Σ_c y[c]·x[c] with A x = b and b linear in the direction is Σ_r λ[r]·b[r] with Aᵀ λ = y.
+fn solution(body: &Expr, axis: Axis, direction: &Leaf) -> Option<Expr> {
+    let is_linear = |x: &Expr| traverse::mentions(x, direction);
+    if let Op::Add(terms) = body.op() {
+        let moved = |x: &Expr| solution(x, axis, direction).unwrap_or_else(|| Expr::sum(axis, x));
+        let any = terms.iter().any(|x| solution(x, axis, direction).is_some());
+        return any.then(|| Expr::add(terms.iter().map(moved)));
+    }
+    let factors = body.factors();
+    let at = factors.iter().position(|x| matches!(x.op(), Op::Solve(s) if s.column == axis) && is_linear(x))?;
+    let Op::Solve(s) = factors[at].op() else { return None };
+    let others = Expr::mul(factors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, x)| x.clone()));
+    let lambda = Expr::solve(s.column, s.row, &s.matrix, &others);
+    Some(Expr::sum(s.row, &lambda.times(&s.right)))
 }
 
 fn map(parts: Parts, f: impl Fn(&Expr) -> Expr) -> Parts {

@@ -29,8 +29,7 @@ const TABLE: &[(&str, &[&str], usize)] = &[
     ("norm_min", &["E", "T", "gamma"], 3),
     ("grad", &["point"], 1),
     ("hess", &["point"], 1),
-    ("solve", &["A", "b"], 2),
-    ("taylor", &["k"], 1),
+    ("solve", &["A", "b", "method"], 2),
 ];
 
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -79,10 +78,8 @@ impl Checker<'_> {
         let args: Vec<&ast::Expr> = args.iter().filter_map(value_of).collect();
         match (name.text.as_str(), args.as_slice()) {
             ("grad", [point]) => self.gradient(name, point, scope),
-            ("hess" | "solve" | "taylor", _) => {
-                self.report(unsupported(name));
-                None
-            }
+            ("hess", [point]) => self.hessian(name, point, scope),
+            ("solve", _) => self.solution(name, &args, scope),
             ("norm", [x, p]) => self.p_norm(x, p, span, scope),
             ("tsallis_min", [energy, temperature, alpha]) => {
                 self.minimum(name, [energy, temperature, alpha], Entropy::Tsallis, span, scope)
@@ -265,10 +262,4 @@ impl Checker<'_> {
         let weight = e.weight.saturating_add(t.weight.saturating_mul(2)).saturating_add(4);
         self.keep(result, weight, span)
     }
-}
-
-fn unsupported(name: &Ident) -> Diagnostic {
-    Diagnostic::new(Code::UnsupportedOptimizer, format!("`{}` cannot be compiled yet", name.text))
-        .at(name.span, "second-order steps are not supported")
-        .help("use `grad(point)`, as in `z = z - eta * grad(z);`")
 }

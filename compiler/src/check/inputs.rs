@@ -1,6 +1,6 @@
 //! The inputs every recipe shares: tokens, projections and sizes, with the axes the language gives them.
 
-use crate::ir::{Axis, Leaf, Role, Sign};
+use crate::ir::{Axis, Leaf, Role, Sign, Space};
 
 /// The names with a meaning of their own; nothing else may be called so.
 pub const RESERVED: [&str; 16] = ["q", "k", "v", "z", "h", "i", "j", "t", "E", "F", "N", "d", "d_h", "H", "W1", "W2"];
@@ -54,6 +54,21 @@ pub fn state(i: usize, name: &str) -> Leaf {
     let ordinal = u16::try_from(i).unwrap_or(u16::MAX);
     Leaf::new(Role::Named, ordinal, name, &[Axis::T, Axis::C], Sign::Unknown)
 }
+
+/// The Hessian at the i-th point an optimizer asks for it; only `solve` can look inside.
+pub fn hessian(i: usize) -> Leaf {
+    let ordinal = FIRST_GRADIENT.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
+    let axes = [Axis::T, Axis::C, Axis::new(Space::Model, 1)];
+    Leaf::new(Role::Matrix, ordinal, "∇²F", &axes, Sign::Unknown)
+}
+
+/// The i-th way to solve a system that was given; only `solve` can use it.
+pub fn method(i: usize) -> Leaf {
+    let ordinal = FIRST_METHOD.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
+    Leaf::new(Role::Named, ordinal, "a way to solve", &[], Sign::Unknown)
+}
+
+const FIRST_METHOD: u16 = 1000;
 
 /// Gradients are numbered from here, after the states.
 pub const FIRST_GRADIENT: u16 = 100;

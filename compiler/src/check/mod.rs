@@ -15,11 +15,13 @@ mod program;
 mod reading;
 pub mod recipe;
 mod section;
+mod solve;
 mod term;
 mod value;
 
 pub use recipe::{
-    Constraint, Ingredients, Origin, Param, ParamValue, Program, Recipe, Squash, State, Tokens, Used, Values,
+    Constraint, Ingredients, Method, Origin, Param, ParamValue, Preconditioner, Program, Recipe, Squash, State, Tokens,
+    Used, Values, WriteBack,
 };
 
 use crate::diagnostic::{Code, Diagnostic};

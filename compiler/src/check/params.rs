@@ -94,6 +94,14 @@ impl Params {
         result
     }
 
+    /// The number for a term that fixed numbers make 0 or 1, which are structural then; any other term as it is.
+    pub fn plain(&mut self, e: &Expr) -> Expr {
+        let fixed = traverse::substitute_leaves(e, &mut |leaf| {
+            number(&self.of_leaf(leaf)?.param.value).map(Expr::constant)
+        });
+        if fixed.is_zero() || fixed.is_one() { self.make_structural(e) } else { e.clone() }
+    }
+
     /// The term with parameters at their values or initial values: a term over sizes, if there are no gates in it.
     pub fn at_start(&self, e: &Expr) -> Expr {
         traverse::substitute_leaves(e, &mut |leaf| match &self.of_leaf(leaf)?.param.value {

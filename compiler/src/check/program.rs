@@ -1,20 +1,31 @@
 //! Optimizers: the statements are run once on symbols, in order, which leaves the new token and the new states as
 //! terms over the old ones and the gradients.
 
+use std::collections::BTreeSet;
+
 use super::axes;
+use super::definition::collect_names;
 use super::energy::never_assigned;
 use super::inputs;
 use super::library::Entry;
 use super::recipe::{Program, State};
+use super::solve::{Force, is_no_vector};
 use super::term::{Bindings, Checker, Place, Scope, Value};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{Axis, Expr};
+use crate::ir::{Axis, Expr, Leaf, Sign, traverse};
 use crate::span::Span;
 use crate::syntax::ast::{self, Ident, Stmt, StmtKind};
 
 /// Gradients and states an optimizer may have.
 const MAX_GRADIENTS: usize = 16;
 const MAX_STATES: usize = 16;
+
+/// What a run of the statements leaves, the gradients still numbered as they were met.
+struct Steps {
+    states: Vec<State>,
+    z: Expr,
+    next_states: Vec<Expr>,
+}
 
 impl<'a> Checker<'a> {
     /// The program of an optimizer, with its parameters put in.
@@ -34,43 +45,135 @@ impl<'a> Checker<'a> {
         self.inside(entry, site, |checker| checker.run(entry, &constants))
     }
 
+    /// Runs the program under the assumption that states which start nonnegative stay so, and without the assumption
+    /// for those that do not.
     fn run(&mut self, entry: &Entry<'a>, constants: &Bindings) -> Option<Program> {
+        let said = self.diagnostics.len();
+        let mut any_sign: Vec<String> = Vec::new();
+        loop {
+            self.diagnostics.truncate(said);
+            let program = self.run_assuming(entry, constants, &any_sign);
+            let broken = program.iter().flat_map(|program| self.broken_promises(program));
+            let broken: Vec<String> = broken.filter(|name| !any_sign.contains(name)).collect();
+            if broken.is_empty() {
+                return program;
+            }
+            any_sign.extend(broken);
+        }
+    }
+
+    /// The states that were assumed to be nonnegative and do not stay so, at the values parameters start with.
+    fn broken_promises(&self, program: &Program) -> Vec<String> {
+        let states = program.states.iter().zip(&program.next_states);
+        let broken = states.filter(|(state, next)| {
+            state.leaf.sign.is_nonnegative() && !self.params.at_start(next).sign().is_nonnegative()
+        });
+        broken.map(|(state, _)| state.leaf.name.to_string()).collect()
+    }
+
+    fn run_assuming(&mut self, entry: &Entry<'a>, constants: &Bindings, any_sign: &[String]) -> Option<Program> {
         let mut scope = Scope::new(Place::Optimizer);
         scope.define_leaf(inputs::z());
         scope.extend(constants);
         let mut states: Vec<State> = Vec::new();
         let mut lets: Vec<&str> = Vec::new();
         let mut moved = false;
-        for stmt in &entry.ingredient.body {
+        let body = &entry.ingredient.body;
+        for (place, stmt) in body.iter().enumerate() {
+            moved |= stmt.kind == StmtKind::Assign && stmt.name.text == "z";
+            if self.uses_what_is_not_yet(stmt, &body[place..], &scope) {
+                scope.define(&stmt.name.text, None);
+                continue;
+            }
             match stmt.kind {
                 StmtKind::Let => {
                     lets.push(&stmt.name.text);
                     self.define_let(stmt, &mut scope);
                 }
-                StmtKind::State => self.define_state(stmt, constants, &mut scope, &mut states),
-                StmtKind::Assign => {
-                    moved |= stmt.name.text == "z";
-                    self.assign(stmt, &mut scope, &states, &lets);
-                }
+                StmtKind::State => self.define_state(stmt, constants, any_sign, &mut scope, &mut states),
+                StmtKind::Assign => self.assign(stmt, &mut scope, &states, &lets),
             }
         }
         if !moved {
             self.report(never_assigned(&entry.ingredient.name, "z"));
-        } else if scope.gradients.is_empty() && scope.value("z").is_some() {
-            let message = format!("`{}` never takes a gradient", entry.ingredient.name.text);
-            let diagnostic = Diagnostic::new(Code::UnsupportedOptimizer, message)
-                .at(entry.ingredient.name.span, "moves the token without looking at the energy")
-                .help("`grad(z)` is the gradient of F at z");
-            self.report(diagnostic);
-            return None;
         }
         let z = scope.value("z")?.expr.clone();
         let now = |state: &State| scope.value(&state.leaf.name).map(|value| value.expr.clone());
         let next_states = states.iter().map(now).collect::<Option<Vec<Expr>>>()?;
-        moved.then_some(Program { next_states, states, gradients: scope.gradients, z })
+        let program = self.with_forces(entry, scope.forces, Steps { z, next_states, states })?;
+        moved.then_some(program)
     }
 
-    fn define_state(&mut self, stmt: &Stmt, constants: &Bindings, scope: &mut Scope, states: &mut Vec<State>) {
+    /// Whether a statement needs a name that a later one brings.
+    fn uses_what_is_not_yet(&mut self, stmt: &Stmt, rest: &[Stmt], scope: &Scope) -> bool {
+        let mut used = BTreeSet::new();
+        collect_names(&stmt.value, &mut used);
+        let brings = |other: &&Stmt| other.kind != StmtKind::Assign && used.contains(other.name.text.as_str());
+        let Some(later) = rest.iter().filter(brings).find(|later| !scope.knows(&later.name.text)) else {
+            return false;
+        };
+        let name = &later.name.text;
+        let diagnostic = Diagnostic::new(Code::RecursiveDefinition, format!("`{name}` is used before it exists"))
+            .at(stmt.value.span, format!("needs `{name}`"))
+            .also(later.name.span, "which begins here")
+            .help(format!("move `{} {name} = …;` up", if later.kind == StmtKind::State { "state" } else { "let" }));
+        self.report(diagnostic);
+        true
+    }
+
+    /// The program with the forces it really uses, numbered in order.
+    fn with_forces(&mut self, entry: &Entry<'a>, forces: Vec<Force>, steps: Steps) -> Option<Program> {
+        let name = &entry.ingredient.name;
+        let mut terms: Vec<&Expr> = steps.next_states.iter().chain([&steps.z]).collect();
+        let mut used: Vec<usize> = Vec::new();
+        for (i, force) in forces.iter().enumerate().rev() {
+            if terms.iter().any(|e| traverse::mentions(e, &inputs::gradient(i))) {
+                used.insert(0, i);
+                terms.push(&force.point);
+            }
+        }
+        let Some(first) = used.first() else {
+            let diagnostic =
+                Diagnostic::new(Code::UnsupportedOptimizer, format!("`{}` never takes a gradient", name.text))
+                    .at(name.span, "moves the token without looking at the energy")
+                    .help("`grad(z)` is the gradient of F at z");
+            self.report(diagnostic);
+            return None;
+        };
+        let preconditioner = forces[*first].preconditioner.clone();
+        if used.iter().any(|i| forces[*i].preconditioner != preconditioner) {
+            let diagnostic = Diagnostic::new(
+                Code::UnsupportedOptimizer,
+                format!("`{}` uses gradients of different kinds", name.text),
+            )
+            .at(name.span, "solves a system for one, and none or another for the next")
+            .help("let every gradient go through the same `solve(…)`, or none of them");
+            self.report(diagnostic);
+            return None;
+        }
+        let renumbered = |e: &Expr| {
+            traverse::substitute_leaves(e, &mut |leaf| {
+                let at = used.iter().position(|i| leaf.same_input(&inputs::gradient(*i)))?;
+                Some(Expr::leaf(inputs::gradient(at)))
+            })
+        };
+        Some(Program {
+            gradients: used.iter().map(|i| renumbered(&forces[*i].point)).collect(),
+            z: renumbered(&steps.z),
+            next_states: steps.next_states.iter().map(renumbered).collect(),
+            states: steps.states,
+            preconditioner,
+        })
+    }
+
+    fn define_state(
+        &mut self,
+        stmt: &Stmt,
+        constants: &Bindings,
+        any_sign: &[String],
+        scope: &mut Scope,
+        states: &mut Vec<State>,
+    ) {
         let mut outside = Scope::new(Place::Value);
         outside.extend(constants);
         let init = self.term(&stmt.value, &mut outside);
@@ -82,10 +185,13 @@ impl<'a> Checker<'a> {
             self.report(Diagnostic::new(Code::UnsupportedOptimizer, message).at(stmt.name.span, "one too many"));
             return scope.define(&stmt.name.text, None);
         }
-        let leaf = inputs::state(states.len(), &stmt.name.text);
         let Some(init) = init else {
             return scope.define(&stmt.name.text, None);
         };
+        let starts_nonnegative = self.params.at_start(&init.expr).sign().is_nonnegative();
+        let assumed = starts_nonnegative && !any_sign.contains(&stmt.name.text);
+        let sign = if assumed { Sign::NonNegative } else { Sign::Unknown };
+        let leaf = Leaf { sign, ..inputs::state(states.len(), &stmt.name.text) };
         if !init.expr.axes().is_empty() {
             let diagnostic = Diagnostic::new(Code::BadValue, "a state starts as a plain number")
                 .at(stmt.value.span, axes::describe_this(init.expr.axes()));
@@ -110,6 +216,13 @@ impl<'a> Checker<'a> {
         let value = value.filter(|value| {
             let has = value.expr.axes();
             let fits = has.contains(Axis::C) || has.is_empty() && is_state;
+            if is_no_vector(&value.expr) {
+                let diagnostic = Diagnostic::new(Code::UnsupportedOptimizer, "a Hessian can only be solved with")
+                    .at(stmt.value.span, "holds a Hessian, or a way to solve, outside of `solve(…)`")
+                    .help("write `solve(hess(z), grad(z))`");
+                self.report(diagnostic);
+                return false;
+            }
             if !fits {
                 let diagnostic =
                     Diagnostic::new(Code::AxisMismatch, format!("`{name}` holds the components of a token"))
@@ -123,32 +236,23 @@ impl<'a> Checker<'a> {
 
     /// `grad(point)`: the gradient of F at a point, under a name of its own.
     pub fn gradient(&mut self, name: &Ident, point: &ast::Expr, scope: &mut Scope) -> Option<Value> {
-        if scope.place() != Place::Optimizer {
-            let diagnostic = Diagnostic::new(Code::UnknownFunction, "`grad` can only be used in an optimizer")
-                .at(name.span, "there is no gradient here");
-            self.report(diagnostic);
-            return None;
-        }
-        let at = self.term(point, scope)?;
-        if !at.expr.has_axis(Axis::C) {
-            let diagnostic =
-                Diagnostic::new(Code::AxisMismatch, "`grad` takes the point at which the gradient is wanted")
-                    .at(point.span, axes::describe_this(at.expr.axes()))
-                    .help("as in `grad(z)`");
-            self.report(diagnostic);
-            return None;
-        }
-        let known = scope.gradients.iter().position(|taken| *taken == at.expr);
-        let i = known.unwrap_or(scope.gradients.len());
+        let point = self.point(name, point, scope)?;
+        self.force(Force { point, preconditioner: None }, name.span, scope).map(Value::leaf)
+    }
+
+    /// The name of a force, the same one for the same force.
+    pub fn force(&mut self, force: Force, span: Span, scope: &mut Scope) -> Option<Leaf> {
+        let known = scope.forces.iter().position(|taken| *taken == force);
+        let i = known.unwrap_or(scope.forces.len());
         if i >= MAX_GRADIENTS {
             let message = format!("an optimizer takes at most {MAX_GRADIENTS} gradients");
-            self.report(Diagnostic::new(Code::UnsupportedOptimizer, message).at(name.span, "one too many"));
+            self.report(Diagnostic::new(Code::UnsupportedOptimizer, message).at(span, "one too many"));
             return None;
         }
         if known.is_none() {
-            scope.gradients.push(at.expr);
+            scope.forces.push(force);
         }
-        Some(Value::leaf(inputs::gradient(i)))
+        Some(inputs::gradient(i))
     }
 }
 

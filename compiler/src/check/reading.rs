@@ -8,7 +8,7 @@ use super::energy::{reserved, result_name};
 use super::inputs;
 use super::library::{Entry, Key, Library, value_of};
 use super::params::Findings;
-use super::recipe::{Ingredients, Origin, Program, Recipe, Tokens, Used, Values};
+use super::recipe::{Ingredients, Origin, Program, Recipe, Tokens, Used, Values, WriteBack};
 use super::section::{Part, Sections};
 use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use super::value::{Given, Purpose};
@@ -72,11 +72,12 @@ impl<'a> Checker<'a> {
         }
         let global = sections.global.and_then(|part| self.used_energy(Kind::Global, part, &outer));
         let program = sections.optimizer.and_then(|part| self.used_program(part, &outer));
-        if let Some(part) = sections.optimizer {
-            self.one_step_for_all(part);
+        if let (Some(part), Some(program)) = (sections.optimizer, &program) {
+            self.one_step_for_all(part, program);
         }
         let constraints = self.constraints(sections.constraints, &outer);
         let (local, global, program) = (local?, global?, program?);
+        let values = sections.values.unwrap_or(Values::Free);
         let energy = put_in(&global, &self.energy, &local);
         let size = traverse::tree_size(&energy);
         let energy = self.keep(energy, size, recipe.name.span)?.expr;
@@ -88,7 +89,8 @@ impl<'a> Checker<'a> {
             params: self.params.symbolic(),
             structural: self.params.structural(),
             constraints,
-            values: sections.values.unwrap_or(Values::Free),
+            values,
+            write_back: sections.write_back.unwrap_or_else(|| usual_write_back(values, &program)),
             steps: sections.steps.unwrap_or(1),
             tokens: sections.tokens.unwrap_or(Tokens::Evolve),
             program,
@@ -100,15 +102,17 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// The optimizer moves the whole token: its parameters cannot differ from head to head or from token to token.
-    fn one_step_for_all(&mut self, part: Part) {
+    /// The optimizer moves the whole token: what it does outside of heads cannot differ from head to head, and nothing
+    /// in it from token to token.
+    fn one_step_for_all(&mut self, part: Part, program: &Program) {
         for param in self.params.symbolic() {
             let kind = match param.value {
                 ParamValue::Gate(_) | ParamValue::Decay(_) => "a number per attended token",
-                ParamValue::Learn { per_head: true, .. } => "a number per head",
+                ParamValue::Learn { per_head: true, .. } if program.mentions(&param.leaf) => "a number per head",
                 _ => continue,
             };
-            if param.origin == Origin::Ingredient(Kind::Optimizer) {
+            let is_own = param.origin == Origin::Ingredient(Kind::Optimizer);
+            if is_own || program.mentions(&param.leaf) {
                 let message = format!("`{}` of the optimizer is {kind}", param.name);
                 let diagnostic = Diagnostic::new(Code::BadValue, message)
                     .at(part.name.span, "moves the whole token, all heads at once")
@@ -225,6 +229,15 @@ impl<'a> Checker<'a> {
         };
         let values = params.iter().filter_map(value).collect();
         Used { name, values }
+    }
+}
+
+/// A gradient goes back through W1ᵀ, a Newton step through W1⁺; free values have a matrix of their own.
+fn usual_write_back(values: Values, program: &Program) -> WriteBack {
+    match (values, &program.preconditioner) {
+        (Values::Free, _) => WriteBack::Free,
+        (Values::Tied, None) => WriteBack::Transpose,
+        (Values::Tied, Some(_)) => WriteBack::Pinv,
     }
 }
 

@@ -2,7 +2,8 @@
 //! right, and nothing of the text is left but names to display.
 
 use crate::ir::{Expr, Leaf, Rational};
-pub use crate::syntax::ast::{Kind, TokensMode as Tokens, ValuesMode as Values};
+use crate::span::Span;
+pub use crate::syntax::ast::{Kind, TokensMode as Tokens, ValuesMode as Values, WriteBackMode as WriteBack};
 
 /// A checked recipe.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +21,7 @@ pub struct Recipe {
     pub structural: Vec<(String, Rational)>,
     pub constraints: Vec<Constraint>,
     pub values: Values,
+    pub write_back: WriteBack,
     pub steps: u32,
     pub tokens: Tokens,
     pub program: Program,
@@ -84,10 +86,36 @@ pub struct Program {
     pub states: Vec<State>,
     /// The point at which the i-th gradient is taken; it may mention earlier gradients.
     pub gradients: Vec<Expr>,
+    /// What every head's gradient goes through before it is written back.
+    pub preconditioner: Option<Preconditioner>,
     /// The token after the step.
     pub z: Expr,
     /// The states after the step, in the order of `states`.
     pub next_states: Vec<Expr>,
+}
+
+/// A⁻¹ with A = curvature·∇²F_h + shift·I, head by head in the space of q: exactly, or by a truncated series.
+///
+/// Writing A = αI − B and B = s·B₀ with s the number that does not depend on tokens, `scale` takes the place of s.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preconditioner {
+    pub curvature: Expr,
+    pub shift: Expr,
+    pub method: Method,
+    pub scale: Option<Expr>,
+    /// Where the file asks for it.
+    pub span: Span,
+}
+
+/// How a system is solved.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Method {
+    Exact,
+    /// α⁻¹ Σ_{j ≤ order} (B/α)^j; α is the identity part of A unless it is given.
+    Taylor {
+        order: u32,
+        alpha: Option<Expr>,
+    },
 }
 
 /// A vector the optimizer carries from step to step.
@@ -111,6 +139,31 @@ pub struct Ingredients {
 pub struct Used {
     pub name: String,
     pub values: Vec<(String, String)>,
+}
+
+impl Preconditioner {
+    /// The same over other terms.
+    pub fn over(&self, term: impl Fn(&Expr) -> Expr) -> Preconditioner {
+        let method = match &self.method {
+            Method::Exact => Method::Exact,
+            Method::Taylor { order, alpha } => Method::Taylor { order: *order, alpha: alpha.as_ref().map(&term) },
+        };
+        Preconditioner {
+            curvature: term(&self.curvature),
+            shift: term(&self.shift),
+            method,
+            scale: self.scale.as_ref().map(&term),
+            span: self.span,
+        }
+    }
+}
+
+impl Program {
+    /// Whether the step of the token itself, outside of the heads, uses the input.
+    pub fn mentions(&self, input: &Leaf) -> bool {
+        let terms = self.gradients.iter().chain(&self.next_states).chain([&self.z]);
+        terms.into_iter().any(|e| crate::ir::traverse::mentions(e, input))
+    }
 }
 
 impl Recipe {

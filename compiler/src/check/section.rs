@@ -1,7 +1,7 @@
 //! The sections of a recipe, sorted out: one of each, none missing.
 
 use super::library::{Library, describe};
-use super::recipe::{Tokens, Values};
+use super::recipe::{Tokens, Values, WriteBack};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::span::Span;
 use crate::syntax::ast::{self, Arg, Comparison, Expr, Ident, Ingredient, Kind, Number, Section};
@@ -29,6 +29,7 @@ pub struct Sections<'a> {
     pub values: Option<Values>,
     pub steps: Option<u32>,
     pub tokens: Option<Tokens>,
+    pub write_back: Option<WriteBack>,
 }
 
 impl<'a> Sections<'a> {
@@ -87,6 +88,7 @@ impl<'a> Sections<'a> {
                 Err(diagnostic) => diagnostics.push(diagnostic),
             },
             Section::Tokens { mode, .. } => self.tokens = Some(*mode),
+            Section::WriteBack { mode, .. } => self.write_back = Some(*mode),
         }
     }
 }

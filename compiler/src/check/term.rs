@@ -14,6 +14,7 @@ use super::inputs;
 use super::library::{Key, Library};
 use super::params::{Findings, Params};
 use super::recipe::ParamValue;
+use super::solve::{Force, Way};
 use super::{function, library};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Axis, Expr, Leaf, Op, Rational, Role, Sign, rational, traverse};
@@ -59,14 +60,16 @@ impl Value {
 pub struct Scope {
     place: Place,
     names: HashMap<String, Option<Value>>,
-    /// Points at which gradients are taken, in an optimizer.
-    pub gradients: Vec<Expr>,
+    /// The forces an optimizer takes.
+    pub forces: Vec<Force>,
+    /// The points at which it asks for a Hessian.
+    pub hessians: Vec<Expr>,
 }
 
 impl Scope {
     /// Just the sizes.
     pub fn new(place: Place) -> Scope {
-        let mut scope = Scope { place, names: HashMap::new(), gradients: Vec::new() };
+        let mut scope = Scope { place, names: HashMap::new(), forces: Vec::new(), hessians: Vec::new() };
         for leaf in inputs::sizes() {
             scope.define_leaf(leaf);
         }
@@ -127,6 +130,8 @@ pub struct Checker<'a> {
     pub visited: BTreeSet<Key>,
     /// What may still be built.
     pub budget: usize,
+    /// The ways to solve that were given.
+    pub ways: Vec<Way>,
 }
 
 impl<'a> Checker<'a> {
@@ -140,6 +145,7 @@ impl<'a> Checker<'a> {
             call_depth: 0,
             visited: BTreeSet::new(),
             budget,
+            ways: Vec::new(),
         }
     }
 
@@ -278,7 +284,8 @@ impl<'a> Checker<'a> {
             self.report(Diagnostic::new(Code::DivisionByZero, "division by zero").at(span, "this is always zero"));
             return None;
         }
-        if !r.is_integer() && !x.sign().is_nonnegative() {
+        let is_nonnegative = || x.sign().is_nonnegative() || self.params.at_start(x).sign().is_nonnegative();
+        if !r.is_integer() && !is_nonnegative() {
             let root =
                 if *r == rational::ratio(1, 2) { "the square root".to_string() } else { format!("the power {r}") };
             let diagnostic = Diagnostic::new(Code::PowerDomain, format!("{root} of a value that may be negative"))
@@ -402,7 +409,7 @@ impl<'a> Checker<'a> {
             }
         }
         let diagnostic = match name.text.as_str() {
-            "learn" | "gate" | "decay" => only_as_value(name),
+            "learn" | "gate" | "decay" | "taylor" | "exact" => only_as_value(name),
             known if function::is_function(known) => function::wrong_arguments(name, args, span),
             _ => self.unknown_function(name, scope),
         };

@@ -13,7 +13,7 @@ use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Expr, Rational, Sign, rational};
 use crate::span::Span;
-use crate::syntax::ast::{self, Arg, CompareOp, ExprKind, Ident, Param};
+use crate::syntax::ast::{self, Arg, CompareOp, ExprKind, Ident, Kind, Param};
 use crate::syntax::{print_comparison, print_expr};
 
 /// Why an ingredient is looked at.
@@ -71,13 +71,13 @@ impl<'a> Checker<'a> {
                 (Some(expr), _) => {
                     let at = self.foreign.unwrap_or(expr.span);
                     sources.insert(name, Source { expr, site: at, is_default: false });
-                    let given = self.given(expr, scope);
+                    let given = self.given_to(ingredient.kind, expr, scope);
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))
                 }
                 (None, Some(default)) => {
                     let at = self.foreign.unwrap_or(if entry.foreign { site } else { default.span });
                     sources.insert(name, Source { expr: default, site: at, is_default: at == site });
-                    let given = self.inside(entry, site, |checker| checker.given(default, &mut own));
+                    let given = self.inside(entry, site, |checker| checker.given_to(ingredient.kind, default, &mut own));
                     // A default belongs to the recipe, however deep the call.
                     let purpose = if purpose == Purpose::Call { Purpose::Use } else { purpose };
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))
@@ -140,6 +140,15 @@ impl<'a> Checker<'a> {
             given.insert(param, value);
         }
         given
+    }
+
+    /// What a value given to an ingredient says; an optimizer may be told how to solve.
+    fn given_to(&mut self, kind: Kind, expr: &ast::Expr, scope: &mut Scope) -> Option<Given> {
+        let way = if kind == Kind::Optimizer { self.way(expr, scope) } else { None };
+        match way {
+            Some(way) => way.map(Given::Term),
+            None => self.given(expr, scope),
+        }
     }
 
     /// What the text of a value says; `learn`, `gate` and `decay` are only known here.

@@ -4,11 +4,11 @@
 //! its scores get theirs (the weights' Jacobian is symmetric: ∂s = J ∂p), and ⟨∂s, s⟩ with ∂s held constant becomes one
 //! more piece. An input's gradient is the sum over the pieces ⟨g, o⟩, ⟨∂s, s⟩.
 
-use super::naming::unused;
-use super::{Definition, Derivation, hide, options_for};
+use super::naming::{unused, vector_leaf};
+use super::{Definition, Derivation, applied, hide, options_for};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
-use crate::ir::{Axis, Expr, Leaf, Role, Sign, traverse};
+use crate::ir::{Axis, Expr, Leaf, Op, Role, Sign, traverse};
 use crate::simplify::{Options, simplify};
 
 /// A backward pass.
@@ -60,8 +60,20 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
                 (back, named.leaf.name.replacen('p', "∂s", 1))
             }
             Meaning::Formula(_) => (received, format!("∂{}", named.leaf.name)),
+            // A x = b:  λ = A⁻¹ ∂x, and then ⟨λ, b⟩ − ⟨λ, A x⟩ with λ and x held constant. A is symmetric.
+            Meaning::Solution { system, product, probe } => {
+                let Op::Solve(s) = system.op() else { continue };
+                let leaf = Leaf { role: Role::Adjoint, ..vector_leaf("λ", number, recipe) };
+                let lambda = Expr::leaf(leaf.clone());
+                let right = traverse::rename(&s.right, s.row, s.column);
+                let moved = applied(product, probe, &Expr::leaf(named.leaf.clone()));
+                pieces.push(scalar(&lambda.times(&right.minus(&moved))));
+                let received = traverse::rename(&received, s.column, s.row);
+                definitions.push(Definition { leaf, value: tidy(&Expr::solve(s.row, s.column, &s.matrix, &received)) });
+                continue;
+            }
         };
-        let leaf = Leaf::new(Role::Adjoint, number as u16, &name, &[Axis::T, Axis::N], Sign::Unknown);
+        let leaf = Leaf::new(Role::Adjoint, number as u16, &name, &named.leaf.axes, Sign::Unknown);
         pieces.push(scalar(&Expr::leaf(leaf.clone()).times(named.depends_on())));
         definitions.push(Definition { leaf, value: tidy(&raw) });
     }

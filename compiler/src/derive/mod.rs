@@ -4,21 +4,24 @@
 //! F_h ──simplify──▶ F_h ──gradient, simplify──▶ ∇_q F_h ──parameterize, simplify──▶ direction
 //! ```
 //! The *direction* is what a head adds to the token before write-back, with its true sign and without η and 1/H:
-//! −∇_q F_h for tied values; for free ones the same with v in the vector part.
+//! −∇_q F_h for tied values; for free ones the same with v in the vector part; where the optimizer solves a system, the
+//! solution with that on its right side.
 
 mod backward;
 mod hessian;
 mod kinks;
 mod naming;
 mod parameterize;
+mod precondition;
 mod update;
 
 pub use backward::{Backward, backward};
-pub use hessian::{COLUMN, Hessian, hessian};
+pub use hessian::{COLUMN, Hessian, hessian, matrix_of};
 pub use kinks::{Kink, kinks};
-pub use naming::{Named, hide, reveal, unused};
+pub use naming::{Named, at_axes, hide, reveal, unused};
 pub use parameterize::{free_values, vector_part};
-pub use update::{UpdateRule, WriteBack, update_rule};
+pub use precondition::{Preconditioned, applied};
+pub use update::{UpdateRule, update_rule};
 
 use crate::calculus;
 use crate::check::inputs;
@@ -47,6 +50,8 @@ pub struct Derivation {
     pub names: Vec<Named>,
     /// ∇_q F_h.
     pub gradient: Simplified,
+    /// What the gradient goes through, where the optimizer solves a system.
+    pub preconditioned: Option<Preconditioned>,
     /// What a head adds.
     pub direction: Simplified,
     /// How the optimizer uses it.
@@ -77,9 +82,18 @@ pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     let mut gradient = simplify(&hide(&raw, &names), &options);
     names.extend(naming::name_cases(&gradient.term, recipe));
     gradient.term = hide(&gradient.term, &names);
-    let direction = simplify(&direction_of(&gradient.term, recipe.values), &options);
+    let (raw, preconditioned) = match &recipe.program.preconditioner {
+        None => (direction_of(&gradient.term, recipe.values), None),
+        Some(how) => {
+            let hessian = hessian::second_derivative(recipe, &energy.term, &names, &options);
+            let (raw, done) = precondition::precondition(recipe, how, &gradient.term, hessian, &options);
+            names.extend(done.names.iter().cloned());
+            (raw, Some(done))
+        }
+    };
+    let direction = simplify(&raw, &options);
     let update = update_rule(recipe);
-    Derivation { recipe: recipe.clone(), local, global, energy, names, gradient, direction, update }
+    Derivation { recipe: recipe.clone(), local, global, energy, names, gradient, preconditioned, direction, update }
 }
 
 /// −∇_q F_h, with values put in where they are free.

@@ -20,14 +20,14 @@ impl Named {
     pub fn value(&self) -> Expr {
         match &self.meaning {
             Meaning::Weights { kind, scores } => Expr::weights(kind, Axis::N, scores),
-            Meaning::Formula(e) => e.clone(),
+            Meaning::Formula(e) | Meaning::Solution { system: e, .. } => e.clone(),
         }
     }
     /// The term whose change changes the quantity.
     pub fn depends_on(&self) -> &Expr {
         match &self.meaning {
             Meaning::Weights { scores, .. } => scores,
-            Meaning::Formula(e) => e,
+            Meaning::Formula(e) | Meaning::Solution { system: e, .. } => e,
         }
     }
 }
@@ -101,10 +101,20 @@ pub fn hide(e: &Expr, names: &[Named]) -> Expr {
 pub fn reveal(e: &Expr, names: &[Named]) -> Expr {
     names.iter().rev().fold(e.clone(), |e, named| {
         traverse::substitute_leaves(&e, &mut |leaf| {
-            leaf.same_input(&named.leaf).then(|| {
-                let axis = leaf.axes.iter().copied().find(|a| a.space == Space::Token).unwrap_or(Axis::N);
-                traverse::rename(&named.value(), Axis::N, axis)
-            })
+            leaf.same_input(&named.leaf).then(|| at_axes(&named.value(), &named.leaf.axes, &leaf.axes))
         })
     })
+}
+
+/// A term along the axes `from`, along the axes `to`.
+pub fn at_axes(e: &Expr, from: &[Axis], to: &[Axis]) -> Expr {
+    from.iter().zip(to).filter(|(a, b)| a != b).fold(e.clone(), |e, (&a, &b)| traverse::rename(&e, a, b))
+}
+
+/// A name for a vector of the head.
+pub fn vector_leaf(letter: &str, number: usize, recipe: &Recipe) -> Leaf {
+    let base = unused(letter, recipe);
+    let name = if number == 0 { base } else { format!("{base}{}", number + 1) };
+    let letter = letter.chars().next().map_or(0, |c| c as u16);
+    Leaf::new(Role::Named, 2000 + 100 * (letter % 100) + number as u16, &name, &[Axis::T, Axis::E], Sign::Unknown)
 }

@@ -1,33 +1,19 @@
-//! How the optimizer turns directions into a new token, and what the free matrices absorb.
+//! How the optimizer turns directions into a new token.
 
 use crate::check::inputs;
-use crate::check::recipe::{Recipe, Values};
+use crate::check::recipe::Recipe;
 use crate::ir::{Expr, traverse};
-
-/// What brings a head's direction back to the token's space.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum WriteBack {
-    /// W1ᵀ: a true descent step on F.
-    Transposed,
-    /// A free W_O.
-    Free,
-}
 
 /// The optimizer's step with the gradient opened.
 #[derive(Clone, Debug)]
 pub struct UpdateRule {
-    pub write_back: WriteBack,
-    /// η when the whole step is z − η·∇F(z); otherwise the program stands as it is.
+    /// η when the whole step is z − η·∇F(z), preconditioned or not; otherwise the program stands as it is.
     pub step_size: Option<Expr>,
 }
 
 /// Reads the step off the optimizer's program.
 pub fn update_rule(recipe: &Recipe) -> UpdateRule {
-    let write_back = match recipe.values {
-        Values::Tied => WriteBack::Transposed,
-        Values::Free => WriteBack::Free,
-    };
-    UpdateRule { write_back, step_size: plain_step(recipe) }
+    UpdateRule { step_size: plain_step(recipe) }
 }
 
 fn plain_step(recipe: &Recipe) -> Option<Expr> {

@@ -1,13 +1,15 @@
 //! The formulas of a derivation in the order a paper prints them.
 
+use super::update;
 use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{ParamValue, Recipe, Tokens, Values};
-use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named, WriteBack};
-use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, Sign, rational, traverse};
+use crate::check::recipe::{ParamValue, Recipe, Values};
+use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
 use crate::notation::write::{entropy_formula, entropy_symbol, mean_symbol};
+use num_traits::Signed;
 
 /// A stage of the derivation that can be printed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +65,11 @@ pub enum Piece {
 }
 
 impl Line {
-    fn equation(left: Math, right: Math) -> Line {
+    pub(super) fn equation(left: Math, right: Math) -> Line {
         Line::Equation { left, right: vec![right], with: vec![] }
     }
     /// A sentence with formulas in the places of `{}`.
-    fn note(sentence: &str, formulas: &[Math]) -> Line {
+    pub(super) fn note(sentence: &str, formulas: &[Math]) -> Line {
         let mut formulas = formulas.iter();
         let mut pieces = Vec::new();
         for (j, words) in sentence.split("{}").enumerate() {
@@ -97,7 +99,7 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
         let (title, lines) = match stage {
             Stage::Energy => ("Energy", energy_lines(derivation)),
             Stage::Gradient => ("Gradient", gradient_lines(derivation, &mut defined)),
-            Stage::Update => ("Update", update_lines(derivation, &mut defined)),
+            Stage::Update => ("Update", update::lines(derivation, &mut defined)),
             Stage::Hessian => match extras.hessian {
                 Some(hessian) => ("Hessian", hessian_lines(derivation, hessian, &mut defined)),
                 None => continue,
@@ -114,11 +116,11 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
 
 /// The symbols a document has explained so far.
 #[derive(Default)]
-struct Defined(Vec<String>);
+pub(super) struct Defined(Vec<String>);
 
 impl Defined {
     /// Whether this is the first time.
-    fn first(&mut self, name: &str) -> bool {
+    pub(super) fn first(&mut self, name: &str) -> bool {
         let is_new = !self.0.iter().any(|n| n == name);
         if is_new {
             self.0.push(name.to_string());
@@ -128,7 +130,7 @@ impl Defined {
 }
 
 /// A writer for a derivation's terms: it knows the local energy by name when that is long.
-fn writer(derivation: &Derivation) -> Writer {
+pub(super) fn writer(derivation: &Derivation) -> Writer {
     Writer::new(known_energy(derivation).into_iter().collect())
 }
 
@@ -188,7 +190,7 @@ fn entropies(energy: &Expr) -> Vec<(Math, Math)> {
     kinds.iter().map(|kind| (entropy_symbol(kind), entropy_formula(kind))).collect()
 }
 
-fn head(name: &str) -> Math {
+pub(super) fn head(name: &str) -> Math {
     Math::indexed(name, "h")
 }
 
@@ -246,12 +248,12 @@ fn gradient_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     lines
 }
 
-fn nabla_head() -> Math {
+pub(super) fn nabla_head() -> Math {
     Math::Product(vec![Math::indexed("∇", "q"), head("F")])
 }
 
 /// p_i, c_i, x̄ as far as the written terms use them and nothing above has explained them.
-fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], defined: &mut Defined) -> Vec<Line> {
+pub(super) fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], defined: &mut Defined) -> Vec<Line> {
     let mut lines = Vec::new();
     for (weights, vector) in &used.used_means {
         let letter = "i";
@@ -269,10 +271,28 @@ fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], def
     lines
 }
 
+/// The term with short vectors written out where their names stand.
+pub(super) fn shown(derivation: &Derivation, e: &Expr) -> Expr {
+    derive::reveal(e, &derivation.names.iter().filter(|named| is_short(named)).cloned().collect::<Vec<_>>())
+}
+
+/// A vector of one or two letters, such as q − k̄, needs no name.
+fn is_short(named: &Named) -> bool {
+    let Meaning::Formula(value) = &named.meaning else { return false };
+    let is_mean = |body: &Expr| body.factors().len() == 2 && body.factors().iter().all(|f| f.as_leaf().is_some());
+    let is_letter = |term: &Expr| term.as_leaf().is_some() || matches!(term.op(), Op::Sum(_, body) if is_mean(body));
+    let terms = value.terms();
+    let bare = terms.iter().map(|term| term.split_coefficient()).all(|(c, rest)| c.abs() == rational::int(1) && is_letter(&rest));
+    named.leaf.axes.contains(&Axis::E) && terms.len() <= 2 && bare
+}
+
 fn definition_line(derivation: &Derivation, named: &Named) -> Line {
     let left = Math::indexed(&named.leaf.name, "i");
     match &named.meaning {
-        Meaning::Formula(e) => Line::equation(left, writer(derivation).write(e)),
+        Meaning::Formula(e) | Meaning::Solution { system: e, .. } => {
+            let left = if named.leaf.axes.contains(&Axis::N) { left } else { Math::symbol(&named.leaf.name) };
+            Line::equation(left, writer(derivation).write(&shown(derivation, e)))
+        }
         Meaning::Weights { kind, scores } => weights_line(left, &named.leaf.name, kind, scores, derivation),
     }
 }
@@ -349,116 +369,9 @@ fn with_letter(m: &Math, from: &str, to: &str) -> Math {
         }
         Math::Positive(x) => Math::Positive(go(x)),
         Math::Transposed(x) => Math::Transposed(go(x)),
+        Math::Pseudoinverse(x) => Math::Pseudoinverse(go(x)),
         Math::Entry(x, i) => Math::Entry(go(x), i.clone()),
     }
-}
-
-/// The optimizer's step before and after parameterization, and what the free matrices absorb.
-fn update_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
-    let sum_heads = |body: Math| Math::Over("Σ", "h".into(), Box::new(body));
-    let transposed = || Math::Transposed(Box::new(Math::symbol("W1")));
-    let per_head = Math::fraction(Math::one(), Math::symbol("H"));
-    let gradient = Math::product(vec![per_head, sum_heads(Math::Product(vec![transposed(), nabla_head()]))]);
-    let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
-    let z_plus = |coefficient: Math, matrix: Math, direction: Math| {
-        let added = Math::product(vec![coefficient, sum_heads(Math::Product(vec![matrix, direction]))]);
-        match step {
-            Some(_) => Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (false, added)])),
-            None => Line::equation(Math::symbol("∇F"), added.negated()),
-        }
-    };
-    let mut lines = program_lines(derivation);
-    lines.push(Line::equation(Math::symbol("∇F"), gradient));
-    let mut writer = writer(derivation);
-    let descent = writer.write(&derivation.gradient.term.neg());
-    lines.push(Line::note("As derived:", &[]));
-    lines.push(z_plus(step_over_heads(step.clone()), transposed(), descent));
-    if derivation.update.write_back == WriteBack::Free {
-        lines.push(Line::note("Parameterized, with free values:", &[]));
-        lines.push(z_plus(Math::one(), Math::symbol("W_O"), head("o")));
-        lines.push(Line::equation(head("o"), writer.write(&derivation.direction.term)));
-        defined.first("o");
-    }
-    let terms = [&derivation.gradient.term, &derivation.direction.term];
-    lines.extend(definition_lines(derivation, &writer, &terms, defined));
-    lines.extend(absorbed(derivation, step));
-    lines
-}
-
-fn step_over_heads(step: Option<Math>) -> Math {
-    Math::fraction(step.unwrap_or_else(Math::one), Math::symbol("H"))
-}
-
-/// ẑ = z − η ∇F(z), or the states and look-ahead points of a longer program.
-fn program_lines(derivation: &Derivation) -> Vec<Line> {
-    let program = &derivation.recipe.program;
-    let gradient_name =
-        |i: usize| if program.gradients.len() == 1 { "∇F".to_string() } else { format!("∇F{}", i + 1) };
-    let mut lines = Vec::new();
-    let rename = |e: &Expr| {
-        traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
-            let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
-            let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
-            is_gradient.then(|| Expr::leaf(Leaf { name: gradient_name(i).into(), ..leaf.clone() }))
-        })
-    };
-    for (i, point) in program.gradients.iter().enumerate() {
-        let at = Writer::default().write(&rename(point));
-        if at != Math::symbol("z") {
-            lines.push(Line::note("{} is taken at {}", &[Math::symbol(&gradient_name(i)), at]));
-        }
-    }
-    for (state, next) in program.states.iter().zip(&program.next_states) {
-        let left = Math::hat(&state.leaf.name);
-        lines.push(Line::equation(left, Writer::default().write(&rename(next))));
-    }
-    lines.push(Line::equation(Math::hat("z"), Writer::default().write(&rename(&program.z))));
-    lines
-}
-
-/// What the free matrices take over; nothing is dropped silently.
-fn absorbed(derivation: &Derivation, step: Option<Math>) -> Vec<Line> {
-    let recipe = &derivation.recipe;
-    let repeated = (recipe.steps > 1).then(|| {
-        let tokens = match recipe.tokens {
-            Tokens::Fixed => "the attended tokens fixed",
-            Tokens::Evolve => "the attended tokens moving along",
-        };
-        Line::note(&format!("The layer takes this step {} times, {tokens}.", recipe.steps), &[])
-    });
-    let uphill = derivation.update.step_size.as_ref().is_some_and(|e| e.sign() == Sign::Negative);
-    let uphill = uphill.then(|| Line::note("The optimizer moves along {}: uphill.", &[Math::symbol("∇F")]));
-    if derivation.update.write_back == WriteBack::Transposed {
-        let step = if uphill.is_some() { "the step itself" } else { "the descent step itself" };
-        let nothing = Line::note(&format!("Nothing is absorbed: this is {step}."), &[]);
-        return [Some(nothing), uphill, repeated].into_iter().flatten().collect();
-    }
-    let w1 = || Math::symbol("W1");
-    let factor = || Math::product(vec![step_over_heads(step.clone()), Math::Transposed(Box::new(w1()))]);
-    let w_o = || Math::symbol("W_O");
-    let mut lines = vec![Line::note(
-        "{} takes the place of {}. {} has the sign of the descent direction {}.",
-        &[w_o(), factor(), head("o"), nabla_head().negated()],
-    )];
-    lines.push(if derive::vector_part(&derivation.gradient.term) {
-        let value = Math::Product(vec![Math::symbol("W_V"), Math::indexed("h", "i")]);
-        Line::note(
-            "{} = {} takes the place of {} in the vector part. {} = {} and {} = {} give the descent step back.",
-            &[
-                Math::indexed("v", "i"),
-                value,
-                Math::indexed("k", "i"),
-                w_o(),
-                factor(),
-                Math::symbol("W_V"),
-                Math::symbol("W2"),
-            ],
-        )
-    } else {
-        Line::note("No attended token stands in the vector part, so {} does not occur.", &[Math::symbol("v")])
-    });
-    lines.extend(uphill.into_iter().chain(repeated));
-    lines
 }
 
 /// C·u, C where it can be written as a matrix, and where it does not exist.
@@ -469,12 +382,12 @@ fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defin
         Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))),
         head("F"),
     ]);
-    if let Some(matrix) = hessian.matrix.as_ref().and_then(|m| writer.matrix(m, Axis::E, COLUMN)) {
+    if let Some(matrix) = writer.matrix(&hessian.matrix, Axis::E, COLUMN) {
         lines.push(Line::equation(c.clone(), matrix));
     }
-    let product = writer.write(&hessian.product.term);
+    let product = writer.write(&hessian.product);
     lines.push(Line::equation(Math::Product(vec![c, Math::symbol(&hessian.probe.name)]), product));
-    lines.extend(definition_lines(derivation, &writer, &[&hessian.product.term], defined));
+    lines.extend(definition_lines(derivation, &writer, &[&hessian.product], defined));
     if !hessian.kinks.is_empty() {
         lines.push(Line::note("This holds almost everywhere. Kinks:", &[]));
         for kink in &hessian.kinks {

@@ -10,3 +10,4 @@ pub mod proof;
 pub mod text;
 
 pub use document::{Document, Line, Section, Stage, document};
+mod update;

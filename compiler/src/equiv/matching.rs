@@ -143,6 +143,7 @@ fn over(recipe: &Recipe, term: impl Fn(&Expr) -> Expr) -> Recipe {
         gradients: recipe.program.gradients.iter().map(&term).collect(),
         z: term(&recipe.program.z),
         next_states: recipe.program.next_states.iter().map(&term).collect(),
+        preconditioner: recipe.program.preconditioner.as_ref().map(|p| p.over(&term)),
     };
     for constraint in &mut recipe.constraints {
         constraint.radius = term(&constraint.radius);

@@ -4,7 +4,8 @@
 //! axes, entropies solved by plain bisection, no cleverness. Reductions over tokens look only at visible tokens.
 
 use super::axis::{Axis, AxisSet, Space};
-use super::expr::{Entropy, Expr, Func, Leaf, Op};
+use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
+use super::linear;
 use super::rational::to_f64;
 use super::tensor::{Tensor, broadcast, for_each_index};
 use std::collections::HashMap;
@@ -145,6 +146,10 @@ impl Interpreter<'_> {
                 let parts: Vec<&Tensor> = parts.iter().collect();
                 broadcast(&parts, length, |v| if is_sum { v.iter().sum() } else { v.iter().product() })
             }
+            Op::Solve(s) => {
+                let (matrix, right) = (self.value(&s.matrix)?, self.value(&s.right)?);
+                self.solve(s, &matrix, &right)
+            }
             Op::Sum(axis, x) => {
                 let x = self.value(x)?;
                 self.reduce(&x, *axis, |row| row.iter().sum())
@@ -160,6 +165,32 @@ impl Interpreter<'_> {
         })
     }
 
+    /// One dense system for every entry of the other axes.
+    fn solve(&self, s: &System, matrix: &Tensor, right: &Tensor) -> Tensor {
+        let length = |a: Axis| self.env.sizes.length(a);
+        let all = AxisSet::of(&matrix.axes).union(AxisSet::of(&right.axes));
+        let outer: Vec<Axis> = all.without(s.row).without(s.column).iter().collect();
+        let out_axes: Vec<Axis> = all.without(s.row).with(s.column).iter().collect();
+        let mut out = Tensor::build(&out_axes, length, |_| 0.0);
+        let n = length(s.column);
+        let at = |x: &Tensor, axes: &[Axis], index: &[usize]| -> usize {
+            x.strides_for(axes).iter().zip(index).map(|(s, i)| s * i).sum()
+        };
+        let shape: Vec<usize> = outer.iter().map(|&a| length(a)).collect();
+        for_each_index(&shape, |index| {
+            let (m, b) = (at(matrix, &outer, index), at(right, &outer, index));
+            let entry = |i: usize, j: usize| matrix.data[m + at(matrix, &[s.row, s.column], &[i, j])];
+            let side = |i: usize| right.data[b + at(right, &[s.row], &[i])];
+            let x = linear::solve(&linear::matrix(n, entry), &linear::vector(n, side));
+            let base = at(&out, &outer, index);
+            for (j, x) in x.iter().enumerate() {
+                let along = at(&out, &[s.column], &[j]);
+                out.data[base + along] = *x;
+            }
+        });
+        out
+    }
+
     fn leaf(&self, leaf: &Leaf) -> Result<Tensor, String> {
         if let Some(size) = self.env.sizes.symbol(&leaf.name).filter(|_| leaf.role == super::Role::Size) {
             return Ok(Tensor::scalar(size));
@@ -167,6 +198,11 @@ impl Interpreter<'_> {
         if leaf.role == super::Role::Visible {
             let sees = |at: &[usize]| if self.env.sees(at[0], at[1]) { 1.0 } else { 0.0 };
             return Ok(Tensor::build(&leaf.axes, |a| self.env.sizes.length(a), sees));
+        }
+        if leaf.is_identity() {
+            let same = |at: &[usize]| f64::from(u8::from(at[0] == at[1]));
+            let identity = Tensor::build(&leaf.axes, |a| self.env.sizes.length(a), same);
+            return Ok(broadcast(&[&identity], |a| self.env.sizes.length(a), |v| v[0]));
         }
         let stored = self.env.values.get(&*leaf.name).ok_or(format!("no value for input `{}`", leaf.name))?;
         let expected: Vec<usize> = leaf.axes.iter().map(|&a| self.env.sizes.length(a)).collect();

@@ -119,9 +119,21 @@ pub enum Op {
     SmoothMax(Entropy, Axis, Expr),
     /// `[a, b, x, y]`: x where a ≤ b, else y.
     Select(Box<[Expr; 4]>),
+    /// The solution of a linear system.
+    Solve(Box<System>),
     Sum(Axis, Expr),
     Mul(Vec<Expr>),
     Add(Vec<Expr>),
+}
+
+/// x with Σ_column matrix[row, column]·x[column] = right[row]; the row axis is bound. A singular system has the
+/// solution 0, as 1/0 is 0.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct System {
+    pub row: Axis,
+    pub column: Axis,
+    pub matrix: Expr,
+    pub right: Expr,
 }
 
 struct Node {
@@ -512,6 +524,18 @@ impl Expr {
     pub fn weights(kind: &Entropy, axis: Axis, scores: &Expr) -> Expr {
         Expr::make(Op::Weights(kind.clone(), axis, scores.clone()))
     }
+    /// The x along `column` with Σ_column matrix·x = right along `row`.
+    pub fn solve(row: Axis, column: Axis, matrix: &Expr, right: &Expr) -> Expr {
+        let (c, right) = right.split_content();
+        if c.is_zero() {
+            return Expr::zero();
+        }
+        let taken = matrix.axes().union(right.axes()).without(row).with(column);
+        let canonical = taken.fresh(row.space);
+        let [matrix, right] = [matrix, &right].map(|x| traverse::rename(x, row, canonical));
+        let solution = Expr::make(Op::Solve(Box::new(System { row: canonical, column, matrix, right })));
+        if c.is_one() { solution } else { Expr::mul([Expr::constant(c), solution]) }
+    }
     /// Σ_e a_e b_e over the components both share.
     pub fn dot(a: &Expr, b: &Expr) -> Expr {
         Expr::sum(Axis::E, &a.times(b))
@@ -546,6 +570,7 @@ impl Expr {
             Op::Const(_) | Op::Leaf(_) => vec![],
             Op::Pow(x, _) | Op::Call(_, x) | Op::Weights(_, _, x) | Op::SmoothMax(_, _, x) | Op::Sum(_, x) => vec![x],
             Op::Select(parts) => parts.iter().collect(),
+            Op::Solve(s) => vec![&s.matrix, &s.right],
             Op::Mul(xs) | Op::Add(xs) => xs.iter().collect(),
         }
     }
@@ -592,6 +617,7 @@ fn axes_of(op: &Op) -> AxisSet {
         Op::Weights(_, axis, x) => visible(*axis, x.axes().with(*axis)),
         Op::SmoothMax(_, axis, x) | Op::Sum(axis, x) => visible(*axis, x.axes().without(*axis)),
         Op::Select(parts) => parts.iter().fold(AxisSet::EMPTY, |s, x| s.union(x.axes())),
+        Op::Solve(s) => s.matrix.axes().union(s.right.axes()).without(s.row).with(s.column),
         Op::Mul(xs) | Op::Add(xs) => xs.iter().fold(AxisSet::EMPTY, |s, x| s.union(x.axes())),
     }
 }
@@ -609,7 +635,7 @@ fn sign_of(op: &Op) -> Sign {
         Op::Call(Func::Abs, _) => Sign::NonNegative,
         Op::Call(Func::Sign, x) => x.sign(),
         Op::Weights(..) => Sign::NonNegative,
-        Op::SmoothMax(..) => Sign::Unknown,
+        Op::SmoothMax(..) | Op::Solve(_) => Sign::Unknown,
         Op::Select(parts) => parts[2].sign().join(parts[3].sign()),
         Op::Sum(_, x) => x.sign(),
         Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(x.sign())),
@@ -657,6 +683,7 @@ impl fmt::Display for Expr {
             Op::Weights(kind, axis, x) => write!(f, "(weights {kind} {axis} {x})"),
             Op::SmoothMax(kind, axis, x) => write!(f, "(smoothmax {kind} {axis} {x})"),
             Op::Select(parts) => list(f, "select", &parts[..]),
+            Op::Solve(s) => write!(f, "(solve {} {} {} {})", s.row, s.column, s.matrix, s.right),
             Op::Sum(axis, x) => write!(f, "(sum {axis} {x})"),
             Op::Mul(xs) => list(f, "*", xs),
             Op::Add(xs) => list(f, "+", xs),

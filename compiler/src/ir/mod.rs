@@ -39,6 +39,7 @@
 pub mod axis;
 pub mod eval;
 pub mod expr;
+pub mod linear;
 pub mod rational;
 pub mod sample;
 pub mod sign;
@@ -46,6 +47,6 @@ pub mod tensor;
 pub mod traverse;
 
 pub use axis::{Axis, AxisSet, Space};
-pub use expr::{Entropy, Expr, Func, Leaf, Op, Role};
+pub use expr::{Entropy, Expr, Func, Leaf, Op, Role, System};
 pub use rational::Rational;
 pub use sign::Sign;

@@ -13,6 +13,7 @@ pub fn map_children(e: &Expr, mut f: impl FnMut(&Expr) -> Expr) -> Expr {
         Op::Weights(kind, axis, x) => Expr::weights(kind, *axis, &f(x)),
         Op::SmoothMax(kind, axis, x) => Expr::smoothmax(kind, *axis, &f(x)),
         Op::Select(p) => Expr::select(&f(&p[0]), &f(&p[1]), &f(&p[2]), &f(&p[3])),
+        Op::Solve(s) => Expr::solve(s.row, s.column, &f(&s.matrix), &f(&s.right)),
         Op::Sum(axis, x) => Expr::sum(*axis, &f(x)),
         Op::Mul(xs) => Expr::mul(xs.iter().map(f)),
         Op::Add(xs) => Expr::add(xs.iter().map(f)),
@@ -82,6 +83,11 @@ pub fn rename(e: &Expr, from: Axis, to: Axis) -> Expr {
             Op::SmoothMax(kind, axis, x) if *axis == to => {
                 let (fresh, x) = step_aside(*axis, x, from);
                 Expr::smoothmax(kind, fresh, &go(&x, from, to, memo))
+            }
+            Op::Solve(s) => {
+                let row = if s.row == to { e.axes().with(s.row).with(to).fresh(s.row.space) } else { s.row };
+                let [matrix, right] = [&s.matrix, &s.right].map(|x| go(&rename(x, s.row, row), from, to, memo));
+                Expr::solve(row, if s.column == from { to } else { s.column }, &matrix, &right)
             }
             _ => map_children(e, |x| go(x, from, to, memo)),
         };

@@ -51,6 +51,7 @@ pub fn print(m: &Math) -> String {
             print(otherwise)
         ),
         Math::Positive(x) => format!(r"\left[ {} \right]_+", print(x)),
+        Math::Pseudoinverse(x) => format!("{}^+", tight(x)),
         Math::Transposed(x) => format!(r"{}^\top", tight(x)),
         Math::Entry(x, index) => format!("{}_{{{index}}}", tight(x)),
     }

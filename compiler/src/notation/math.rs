@@ -38,6 +38,8 @@ pub enum Math {
     /// The positive part, `[x]₊`.
     Positive(Box<Math>),
     Transposed(Box<Math>),
+    /// x⁺.
+    Pseudoinverse(Box<Math>),
     /// x_index of a composite.
     Entry(Box<Math>, String),
 }

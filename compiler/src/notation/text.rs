@@ -91,6 +91,7 @@ fn go(m: &Math) -> (String, Bind) {
             (format!("{{ {text} }}"), Bind::Atom)
         }
         Math::Positive(x) => (format!("[{}]₊", print(x)), Bind::Atom),
+        Math::Pseudoinverse(x) => (format!("{}⁺", at(x, Bind::Atom)), Bind::Power),
         Math::Transposed(x) => (format!("{}ᵀ", at(x, Bind::Atom)), Bind::Power),
         Math::Entry(x, index) => (format!("{}_{index}", at(x, Bind::Atom)), Bind::Atom),
     }

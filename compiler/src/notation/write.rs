@@ -11,6 +11,9 @@ use num_traits::{One, Signed};
 /// Letters for token indices, in the order they are taken.
 const LETTERS: [&str; 6] = ["i", "j", "l", "m", "i'", "j'"];
 
+/// A name that ends so is written with a hat.
+pub const HAT: char = '^';
+
 /// Writes terms; remembers which means x̄ it has used.
 #[derive(Clone, Default)]
 pub struct Writer {
@@ -50,6 +53,14 @@ impl Writer {
         }
         self.show_components = true;
         self.attempt(e)
+    }
+
+    /// The formula of a term as a part of another.
+    pub fn write_inside(&mut self, e: &Expr) -> Math {
+        match e.op() {
+            Op::Sum(axis, body) if self.means && mean(*axis, body).is_some() => self.token_sum_or_mean(*axis, body),
+            _ => self.write(e),
+        }
     }
 
     fn attempt(&mut self, e: &Expr) -> Math {
@@ -98,6 +109,12 @@ impl Writer {
                 Space::Token => self.token_sum_or_mean(*axis, body),
                 Space::Query => Math::Over("Σ", "t".into(), Box::new(self.term(body))),
             },
+            Op::Solve(s) => {
+                let matrix = self.matrix(&s.matrix, s.row, s.column);
+                self.stuck |= matrix.is_none();
+                let matrix = matrix.unwrap_or_else(|| self.term(&s.matrix));
+                Math::Product(vec![raised(matrix, &rational::int(-1)), self.term(&s.right)])
+            }
             Op::SmoothMax(kind, axis, s) => self.smoothmax(kind, *axis, s),
             Op::Weights(kind, _, s) => {
                 let name = match kind {
@@ -125,7 +142,10 @@ impl Writer {
     }
 
     fn symbol(&self, leaf: &Leaf) -> Symbol {
-        let mut symbol = Symbol::new(&leaf.name);
+        let mut symbol = match leaf.name.strip_suffix(HAT) {
+            Some(name) => Symbol { hat: true, ..Symbol::new(name) },
+            None => Symbol::new(&leaf.name),
+        };
         for axis in &leaf.axes {
             match axis.space {
                 Space::Query if self.show_query => symbol.indices.push("t".into()),
@@ -158,7 +178,7 @@ impl Writer {
 
     fn signed_term(&mut self, e: &Expr) -> (bool, Math) {
         let (c, rest) = e.split_coefficient();
-        let negative = c.is_negative() && !matches!(rest.op(), Op::Add(_));
+        let negative = c.is_negative() && !matches!(rest.op(), Op::Add(_)) && !rest.factors().iter().any(is_less_one);
         let m = if negative { self.term(&rest.scale(&-c)) } else { self.term(e) };
         match m {
             Math::Sum(mut terms) if terms.len() == 1 => {
@@ -214,6 +234,7 @@ impl Writer {
         let flipped = if minus { factors.iter().rposition(|f| self.reads_better_negated(f)) } else { None };
         minus &= flipped.is_none();
         let (mut above, mut below, mut sums, mut vectors, mut roots) = (vec![], vec![], vec![], vec![], vec![]);
+        let mut divisors = vec![];
         if !c.numer().is_one() {
             above.push(Math::Number(Rational::from_integer(c.numer().clone())));
         }
@@ -232,6 +253,9 @@ impl Writer {
             };
             match factor.op() {
                 Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(base, &-r)),
+                Op::Pow(base, r) if r.is_negative() && !self.show_components && is_sum(base) => {
+                    divisors.push(self.power(base, &-r))
+                }
                 _ if is_vector => vectors.push(written(self)),
                 Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) | Op::Mul(_) => {
                     sums.push(written(self))
@@ -271,6 +295,13 @@ impl Writer {
         } else {
             out.push(Math::fraction(Math::product(above), Math::product(below)));
         }
+        if !divisors.is_empty() && !vectors.is_empty() {
+            // Entry by entry, as the product is.
+            let above = if vectors.len() == 1 { vectors.remove(0) } else { Math::Elementwise(std::mem::take(&mut vectors)) };
+            let below = if divisors.len() == 1 { divisors.remove(0) } else { Math::Elementwise(std::mem::take(&mut divisors)) };
+            vectors.push(Math::fraction(above, below));
+        }
+        vectors.extend(divisors.into_iter().map(|divisor| Math::fraction(Math::one(), divisor)));
         match vectors.len() {
             0 => {}
             1 => out.push(vectors.remove(0)),
@@ -507,6 +538,12 @@ impl Writer {
     }
 }
 
+/// x − 1, of which −(x − 1) is better written 1 − x.
+fn is_less_one(e: &Expr) -> bool {
+    let Op::Add(terms) = e.op() else { return false };
+    e.axes().is_empty() && terms.last().and_then(Expr::as_const).is_some_and(|c| c.is_negative())
+}
+
 fn is_visibility(e: &Expr) -> bool {
     e.as_leaf().is_some_and(|leaf| leaf.role == Role::Visible)
 }
@@ -584,6 +621,10 @@ fn has_index(m: &Math) -> bool {
         Math::Product(xs) => xs.iter().any(has_index),
         _ => true,
     }
+}
+
+fn is_sum(e: &Expr) -> bool {
+    matches!(e.op(), Op::Add(_))
 }
 
 /// (−x, r) when the factor is an even power of x and sign(x) is being turned around beside it.

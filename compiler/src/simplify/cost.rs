@@ -181,6 +181,7 @@ fn readability(e: &Expr, given: &[Expr]) -> f64 {
         Op::Pow(x, r) => 1.0 + reading_number(r) + readability(x, given),
         Op::Call(_, x) | Op::SmoothMax(_, _, x) => 2.0 + readability(x, given),
         Op::Select(p) => 5.0 + inside(&p[..]),
+        Op::Solve(s) => 3.0 + readability(&s.matrix, given) + readability(&s.right, given),
         Op::Sum(axis, x) if is_mean_body(*axis, x) => readability(x, given),
         Op::Sum(_, x) => 3.0 + readability(x, given),
         Op::Mul(xs) => (xs.len() - 1) as f64 + inside(xs),
@@ -245,6 +246,13 @@ fn own_operations(e: &Expr) -> Polynomial {
         Op::Call(Func::Exp | Func::Log, _) => per_entry(TRANSCENDENTAL, e.axes()),
         Op::Call(..) => per_entry(1, e.axes()),
         Op::Select(_) => per_entry(2, e.axes()),
+        // ⅔n³ + 2n² for a matrix of n × n, once for every right side.
+        Op::Solve(s) => {
+            let system = e.axes().without(s.column);
+            let n = length(s.column);
+            let (square, cube) = (n.times(&n), n.times(&n).times(&n));
+            entries(system).times(&cube.plus(&square.scale(2)))
+        }
         Op::Sum(_, x) => per_entry(1, x.axes()),
         Op::SmoothMax(_, _, s) => per_entry(TRANSCENDENTAL + 2, s.axes()),
         Op::Weights(Entropy::Shannon, ..) => per_entry(TRANSCENDENTAL + 3, e.axes()),

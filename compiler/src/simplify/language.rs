@@ -281,7 +281,7 @@ impl Encoder {
                 let s = self.open(s, false, out);
                 out.add(Term::SmoothMax([kind, axis, s]))
             }
-            Op::Leaf(_) | Op::Weights(..) | Op::SmoothMax(..) => self.atom(e, out),
+            Op::Leaf(_) | Op::Weights(..) | Op::SmoothMax(..) | Op::Solve(_) => self.atom(e, out),
         }
     }
 

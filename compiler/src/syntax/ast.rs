@@ -42,6 +42,7 @@ pub enum Section {
     Steps { count: Number, span: Span },
     /// `tokens evolve;`
     Tokens { mode: TokensMode, mode_span: Span, span: Span },
+    WriteBack { mode: WriteBackMode, mode_span: Span, span: Span },
 }
 
 /// `KIND NAME(params) where conditions { body }`.
@@ -148,6 +149,19 @@ pub enum TokensMode {
     Evolve,
 }
 
+/// What brings a head's direction back to the token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum WriteBackMode {
+    /// W1ᵀ.
+    Transpose,
+    /// W1⁺ = W1ᵀ (W1 W1ᵀ)⁻¹, the pseudo-inverse.
+    Pinv,
+    /// W_O.
+    Free,
+    /// W_O W_V W1⁺.
+    FreePinv,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum BinaryOp {
     Add,
@@ -190,6 +204,20 @@ impl ValuesMode {
         match self {
             ValuesMode::Free => "free",
             ValuesMode::Tied => "tied",
+        }
+    }
+}
+
+impl WriteBackMode {
+    pub const ALL: [WriteBackMode; 4] =
+        [WriteBackMode::Transpose, WriteBackMode::Pinv, WriteBackMode::Free, WriteBackMode::FreePinv];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WriteBackMode::Transpose => "transpose",
+            WriteBackMode::Pinv => "pinv",
+            WriteBackMode::Free => "free",
+            WriteBackMode::FreePinv => "free_pinv",
         }
     }
 }
@@ -247,7 +275,8 @@ impl Section {
             | Section::Values { span, .. }
             | Section::Constrain { span, .. }
             | Section::Steps { span, .. }
-            | Section::Tokens { span, .. } => *span,
+            | Section::Tokens { span, .. }
+            | Section::WriteBack { span, .. } => *span,
         }
     }
 
@@ -261,6 +290,7 @@ impl Section {
             Section::Constrain { .. } => "constrain",
             Section::Steps { .. } => "steps",
             Section::Tokens { .. } => "tokens",
+            Section::WriteBack { .. } => "write_back",
         }
     }
 }
@@ -304,6 +334,7 @@ fn same_section(a: &Section, b: &Section) -> bool {
         (Constrain { constraints: a, .. }, Constrain { constraints: b, .. }) => all_same(a, b, same_comparison),
         (Steps { count: a, .. }, Steps { count: b, .. }) => a.value == b.value,
         (Tokens { mode: a, .. }, Tokens { mode: b, .. }) => a == b,
+        (WriteBack { mode: a, .. }, WriteBack { mode: b, .. }) => a == b,
         _ => false,
     }
 }

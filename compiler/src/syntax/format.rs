@@ -170,6 +170,7 @@ fn print_section(section: &Section, width: usize) -> String {
         }
         Section::Values { mode, .. } => text.push_str(mode.as_str()),
         Section::Tokens { mode, .. } => text.push_str(mode.as_str()),
+        Section::WriteBack { mode, .. } => text.push_str(mode.as_str()),
         Section::Steps { count, .. } => text.push_str(&count.text),
         Section::Constrain { constraints, .. } => {
             text.push_str(&print_comparisons(constraints));

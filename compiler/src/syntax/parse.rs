@@ -6,7 +6,7 @@ use crate::span::{Source, Span};
 
 use super::ast::{
     Comparison, Expr, File, Ingredient, Item, Kind, Number, Param, Recipe, Section, Stmt, StmtKind, TokensMode,
-    ValuesMode,
+    ValuesMode, WriteBackMode,
 };
 use super::cursor::{Cursor, Failed, Parsed};
 use super::lex::{TokenKind, lex};
@@ -14,7 +14,7 @@ use super::scan::{MAX_BYTES, scan};
 
 const ITEM_WORDS: &[&str] = &["recipe", "local", "global", "optimizer"];
 const STATEMENT_WORDS: &[&str] = &["let", "state"];
-const SECTION_WORDS: &[&str] = &["local", "global", "optimizer", "param", "values", "constrain", "steps", "tokens"];
+const SECTION_WORDS: &[&str] = &["local", "global", "optimizer", "param", "values", "constrain", "steps", "tokens", "write_back"];
 
 /// Text from bytes: within the size limit and UTF-8.
 pub fn read_source(bytes: Vec<u8>, name: impl Into<String>) -> Result<Source, Diagnostic> {
@@ -175,6 +175,13 @@ impl Cursor {
                 let mode = self.mode(&TokensMode::ALL, TokensMode::as_str)?;
                 let span = self.finish_section(start)?;
                 Ok(Section::Tokens { mode, mode_span, span })
+            }
+            "write_back" => {
+                self.advance();
+                let mode_span = self.span();
+                let mode = self.mode(&WriteBackMode::ALL, WriteBackMode::as_str)?;
+                let span = self.finish_section(start)?;
+                Ok(Section::WriteBack { mode, mode_span, span })
             }
             "constrain" => {
                 self.advance();

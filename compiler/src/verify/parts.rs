@@ -81,8 +81,8 @@ impl Parts {
         let first = self.derivation.stages().map(|(name, value)| (name.to_string(), value));
         let definitions = self.backward.definitions.iter().chain(&self.backward.gradients);
         let backward = definitions.map(|d| (d.leaf.name.to_string(), &d.value));
-        let second = ("hessian product".to_string(), &self.hessian.product);
-        first.into_iter().chain(backward).chain([second]).collect()
+        let second = self.hessian.form.iter().map(|part| ("hessian".to_string(), part));
+        first.into_iter().chain(backward).chain(second).collect()
     }
 }
 

@@ -8,6 +8,7 @@ pub const ROWS: &[Row] = &[
     ("abs-times-sign",    "(* (abs ?x) (sign ?x))",                     "?x",                                &[], Search),
     ("value-times-sign",  "(* ?x (sign ?x))",                           "(abs ?x)",                          &[], Search),
     ("sign-even-power",   "(* ?x (pow (sign ?x) ?r))",                  "?x",                                &[Even("?r")], Search),
+    ("abs-sign-power",    "(* (abs ?x) (pow (sign ?x) ?r))",            "(abs ?x)",                          &[Even("?r")], Search),
     ("select-factor",     "(select ?a ?b (* ?c ?x) (* ?c ?y))",         "(* ?c (select ?a ?b ?x ?y))",       &[], Search),
     ("select-factor-then","(select ?a ?b ?x (* ?x ?y))",                "(* ?x (select ?a ?b 1 ?y))",        &[NotConstant("?x")], Search),
     ("select-factor-else","(select ?a ?b (* ?y ?x) ?y)",                "(* ?y (select ?a ?b ?x 1))",        &[NotConstant("?y")], Search),

@@ -1,0 +1,377 @@
+//! The optimizer's step on paper: the program, what its forces are, and what the free matrices absorb.
+
+use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
+use crate::check::inputs;
+use crate::check::recipe::{Method, Tokens, Values, WriteBack};
+use crate::derive::{self, COLUMN, Derivation, Preconditioned};
+use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
+use crate::notation::Writer;
+use crate::notation::math::Math;
+use crate::notation::write::HAT;
+
+/// The step before and after parameterization.
+pub fn lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
+    match &derivation.preconditioned {
+        None => first_order(derivation, defined),
+        Some(preconditioned) => second_order(derivation, preconditioned, defined),
+    }
+}
+
+fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
+    let page = Page::of(derivation);
+    let mut lines = page.program();
+    let gradient = page.over_heads(one_over_heads(), vec![matrix(WriteBack::Transpose), nabla_head()]);
+    lines.push(Line::equation(page.force(), gradient));
+    let mut writer = writer(derivation);
+    let descent = writer.write(&derivation.gradient.term.neg());
+    lines.push(Line::note("As derived:", &[]));
+    lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Transpose), descent]));
+    let is_free = derivation.recipe.values == Values::Free;
+    if is_free || page.write_back() != WriteBack::Transpose {
+        let title = if is_free { "Parameterized, with free values:" } else { "Parameterized:" };
+        lines.push(Line::note(title, &[]));
+        lines.push(page.moved(page.coefficient(), vec![matrix(page.write_back()), head("o")]));
+        lines.push(Line::equation(head("o"), writer.write(&derivation.direction.term)));
+        defined.first("o");
+    }
+    let terms = [&derivation.gradient.term, &derivation.direction.term];
+    lines.extend(definition_lines(derivation, &writer, &terms, defined));
+    lines.extend(pseudo_inverse(page.write_back()));
+    lines.extend(page.absorbed());
+    lines.extend(page.repeated());
+    lines
+}
+
+fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, defined: &mut Defined) -> Vec<Line> {
+    let page = Page::of(derivation);
+    let Some(how) = &derivation.recipe.program.preconditioner else { return vec![] };
+    let mut writer = writer(derivation);
+    let a = || Math::symbol(&derive::unused("A", &derivation.recipe));
+    let inverse = |m: Math| Math::Power(Box::new(m), Box::new(Math::one().negated()));
+    let mut lines = page.program();
+    lines.push(Line::Equation {
+        left: page.force(),
+        right: vec![page.over_heads(one_over_heads(), vec![matrix(WriteBack::Pinv), inverse(a()), nabla_head()])],
+        with: vec![(a(), operator(&how.curvature, &how.shift))],
+    });
+    lines.extend(pseudo_inverse(WriteBack::Pinv));
+    let is_free = derivation.recipe.values == Values::Free;
+    if is_free {
+        lines.push(Line::note(
+            "Parameterized first, preconditioned then: {} takes the place of {} in the vector part of {} and on both \
+             sides of {}.",
+            &[Math::indexed("v", "i"), Math::indexed("k", "i"), nabla_head(), hessian()],
+        ));
+    }
+    if let Some(written) = writer.matrix(&preconditioned.system, Axis::E, COLUMN) {
+        lines.push(Line::equation(a(), written));
+    }
+    if preconditioned.scale != preconditioned.scale_used {
+        let number = |e: &Expr| Writer::default().write(e);
+        lines.push(Line::note(
+            "{} takes the place of {}.",
+            &[number(&preconditioned.scale_used), number(&preconditioned.scale)],
+        ));
+    }
+    if let Method::Taylor { order, .. } = &how.method {
+        lines.push(series_line(*order, preconditioned, a()));
+    }
+    if !is_free {
+        lines.push(Line::note("As derived:", &[]));
+        lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Pinv), head("o")]));
+    }
+    let solution = preconditioned.names.iter().filter(|n| matches!(n.meaning, crate::calculus::Meaning::Solution { .. }));
+    let solution: Vec<_> = solution.cloned().collect();
+    let direction = match solution.is_empty() {
+        // −(g + …) with g as the gradient has it.
+        true if !preconditioned.is_negated => match writer.write(&shown(derivation, &derivation.direction.term.neg())) {
+            sum @ Math::Sum(_) => Math::Sum(vec![(true, sum)]),
+            other => other.negated(),
+        },
+        true => writer.write(&shown(derivation, &derivation.direction.term)),
+        // o = ±A⁻¹ r: A stands above.
+        false => {
+            let right = writer.write_inside(&preconditioned.right.term);
+            let product = Math::Product(vec![inverse(a()), right]);
+            if preconditioned.is_negated { product } else { product.negated() }
+        }
+    };
+    let direction = Line::equation(head("o"), direction);
+    let shown_direction = shown(derivation, &derivation.direction.term);
+    let used = derive::reveal(&shown_direction, &solution);
+    let mut terms: Vec<Expr> = vec![derivation.gradient.term.clone(), preconditioned.system.clone(), used];
+    let vectors = preconditioned.names.iter().filter(|n| terms.iter().any(|e| traverse::mentions(e, &n.leaf)));
+    let vectors: Vec<Expr> = vectors.map(|n| shown(derivation, &n.value())).collect();
+    vectors.iter().for_each(|e| {
+        writer.write(e);
+    });
+    terms.extend(vectors);
+    let terms: Vec<&Expr> = terms.iter().collect();
+    let definitions = definition_lines(derivation, &writer, &terms, defined);
+    if is_free || page.write_back() != WriteBack::Pinv {
+        if !is_free {
+            lines.push(Line::note("Parameterized:", &[]));
+        }
+        lines.push(page.moved(page.coefficient(), vec![matrix(page.write_back()), head("o")]));
+    }
+    lines.push(direction);
+    defined.first("o");
+    lines.extend(definitions);
+    lines.extend(page.absorbed());
+    if how.curvature.sign() == Sign::Negative {
+        lines.push(Line::note(
+            "{} has the opposite sign of {}: Newton's step itself would be {}.",
+            &[a(), hessian(), Math::Product(vec![inverse(hessian()), nabla_head()]).negated()],
+        ));
+    }
+    lines.extend(page.repeated());
+    lines
+}
+
+/// A = αI − B, A⁻¹ ≈ α⁻¹ Σ_{j ≤ k} (B/α)^j.
+fn series_line(order: u32, preconditioned: &Preconditioned, a: Math) -> Line {
+    let b = || Math::symbol("B");
+    let identity = || Math::symbol("I");
+    let alpha = Writer::default().write(&preconditioned.alpha);
+    let is_one = alpha.is_one();
+    let along = if is_one { identity() } else { Math::product(vec![alpha.clone(), identity()]) };
+    let split = Math::Sum(vec![(false, along), (true, b())]);
+    let ratio = if is_one { b() } else { Math::fraction(b(), alpha.clone()) };
+    let power = |j: u32| match j {
+        0 => identity(),
+        1 => ratio.clone(),
+        j => Math::Power(Box::new(ratio.clone()), Box::new(Math::Number(rational::int(i64::from(j))))),
+    };
+    let terms = Math::sum((0..=order).map(|j| (false, power(j))).collect());
+    let series = if is_one { terms } else { Math::product(vec![Math::fraction(Math::one(), alpha), terms]) };
+    let inverse = Math::Power(Box::new(a.clone()), Box::new(Math::one().negated()));
+    Line::note(&format!("{{}} = {{}}, and its inverse is taken to order {order}: {{}} ≈ {{}}."), &[a, split, inverse, series])
+}
+
+/// a·∇²F_h + b.
+fn operator(curvature: &Expr, shift: &Expr) -> Math {
+    let number = |e: &Expr| Writer::default().write(e);
+    let (minus, size) = if curvature.sign() == Sign::Negative { (true, curvature.neg()) } else { (false, curvature.clone()) };
+    let curved = (minus, Math::product(vec![number(&size), hessian()]));
+    match shift.is_zero() {
+        true if !minus => curved.1,
+        true => Math::Sum(vec![curved]),
+        false => {
+            let along = (false, Math::product(vec![number(shift), Math::symbol("I")]));
+            Math::Sum(if minus { vec![along, curved] } else { vec![curved, along] })
+        }
+    }
+}
+
+fn hessian() -> Math {
+    Math::Product(vec![Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))), head("F")])
+}
+
+/// What brings a head's direction back to the token.
+fn matrix(write_back: WriteBack) -> Math {
+    let w1 = || Math::symbol("W1");
+    match write_back {
+        WriteBack::Transpose => Math::Transposed(Box::new(w1())),
+        WriteBack::Pinv => Math::Pseudoinverse(Box::new(w1())),
+        WriteBack::Free => Math::symbol("W_O"),
+        WriteBack::FreePinv => {
+            Math::Product(vec![Math::symbol("W_O"), Math::symbol("W_V"), Math::Pseudoinverse(Box::new(w1()))])
+        }
+    }
+}
+
+/// W1⁺ = W1ᵀ (W1 W1ᵀ)⁻¹.
+fn pseudo_inverse(write_back: WriteBack) -> Option<Line> {
+    let w1 = || Math::symbol("W1");
+    let square = Math::Product(vec![w1(), Math::Transposed(Box::new(w1()))]);
+    let inverse = Math::Power(Box::new(square), Box::new(Math::one().negated()));
+    matches!(write_back, WriteBack::Pinv | WriteBack::FreePinv).then(|| {
+        Line::equation(matrix(WriteBack::Pinv), Math::Product(vec![Math::Transposed(Box::new(w1())), inverse]))
+    })
+}
+
+fn one_over_heads() -> Math {
+    Math::fraction(Math::one(), Math::symbol("H"))
+}
+
+/// What the lines of one step have in common.
+struct Page<'a> {
+    derivation: &'a Derivation,
+    step: Option<Math>,
+}
+
+impl Page<'_> {
+    fn of(derivation: &Derivation) -> Page<'_> {
+        let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
+        Page { derivation, step }
+    }
+
+    fn write_back(&self) -> WriteBack {
+        self.derivation.recipe.write_back
+    }
+
+    /// The matrix a step comes with by itself.
+    fn natural(&self) -> WriteBack {
+        if self.derivation.preconditioned.is_some() { WriteBack::Pinv } else { WriteBack::Transpose }
+    }
+
+    /// ∇F, or Δ for what a solved system gives.
+    fn force_name(&self) -> String {
+        match self.derivation.preconditioned {
+            None => "∇F".to_string(),
+            Some(_) => derive::unused("Δ", &self.derivation.recipe),
+        }
+    }
+
+    fn force(&self) -> Math {
+        Math::symbol(&self.force_name())
+    }
+
+    fn over_heads(&self, coefficient: Math, factors: Vec<Math>) -> Math {
+        Math::product(vec![coefficient, Math::Over("Σ", "h".into(), Box::new(Math::product(factors)))])
+    }
+
+    /// ẑ = z + …, or the force as the program uses it.
+    fn moved(&self, coefficient: Math, factors: Vec<Math>) -> Line {
+        let added = self.over_heads(coefficient, factors);
+        match self.step {
+            Some(_) => Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (false, added)])),
+            None => Line::equation(self.force(), added.negated()),
+        }
+    }
+
+    fn step_over_heads(&self) -> Math {
+        Math::fraction(self.step.clone().unwrap_or_else(Math::one), Math::symbol("H"))
+    }
+
+    /// η/H, unless a free matrix takes it over.
+    fn coefficient(&self) -> Math {
+        match self.write_back() {
+            WriteBack::Free | WriteBack::FreePinv => Math::one(),
+            WriteBack::Transpose | WriteBack::Pinv => self.step_over_heads(),
+        }
+    }
+
+    /// ẑ = z − η ∇F(z), or the states and look-ahead points of a longer program.
+    fn program(&self) -> Vec<Line> {
+        let program = &self.derivation.recipe.program;
+        let force = self.force_name();
+        let gradient_name =
+            |i: usize| if program.gradients.len() == 1 { force.clone() } else { format!("{force}{}", i + 1) };
+        let mut lines = Vec::new();
+        let rename = |e: &Expr| {
+            traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
+                let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
+                let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
+                is_gradient.then(|| Expr::leaf(Leaf { name: gradient_name(i).into(), ..leaf.clone() }))
+            })
+        };
+        for (i, point) in program.gradients.iter().enumerate() {
+            let at = Writer::default().write(&rename(point));
+            if at != Math::symbol("z") {
+                lines.push(Line::note("{} is taken at {}", &[Math::symbol(&gradient_name(i)), at]));
+            }
+        }
+        for (state, next) in program.states.iter().zip(&program.next_states) {
+            let left = Math::hat(&state.leaf.name);
+            lines.push(Line::equation(left, Writer::default().write(&rename(next))));
+        }
+        // ẑ in the new states, where it holds them as they are.
+        let states = program.states.iter().zip(&program.next_states);
+        let z = states.fold(program.z.clone(), |z, (state, next)| {
+            let hat = Leaf { name: format!("{}{HAT}", state.leaf.name).into(), ..state.leaf.clone() };
+            let (c, whole) = next.split_content();
+            let is_long = whole.as_leaf().is_none();
+            if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat).scale(&c.recip())) } else { z }
+        });
+        lines.push(Line::equation(Math::hat("z"), Writer::default().write(&rename(&z))));
+        lines
+    }
+
+    /// What the free matrices take over; nothing is dropped silently.
+    fn absorbed(&self) -> Vec<Line> {
+        let uphill = self.derivation.update.step_size.as_ref().is_some_and(|e| e.sign() == Sign::Negative);
+        let uphill = uphill.then(|| Line::note("The optimizer moves along {}: uphill.", &[self.force()]));
+        let is_free = self.derivation.recipe.values == Values::Free;
+        let mut lines = Vec::new();
+        if !is_free && self.write_back() == self.natural() {
+            let what = match (self.derivation.preconditioned.is_some(), uphill.is_some()) {
+                (false, false) => "the descent step itself",
+                (true, false) => "the step itself, with its true sign",
+                (_, true) => "the step itself",
+            };
+            lines.push(Line::note(&format!("Nothing is absorbed: this is {what}."), &[]));
+            return lines.into_iter().chain(uphill).collect();
+        }
+        lines.push(self.taken_place());
+        lines.extend(self.values());
+        lines.into_iter().chain(uphill).collect()
+    }
+
+    /// Which matrix stands in the place of which, and the sign of the direction.
+    fn taken_place(&self) -> Line {
+        let natural = Math::product(vec![self.step_over_heads(), matrix(self.natural())]);
+        let sign = match self.derivation.preconditioned {
+            None => "descent direction",
+            Some(_) => "solved step",
+        };
+        let toward = match self.derivation.preconditioned {
+            None => nabla_head().negated(),
+            Some(_) => {
+                let a = Math::symbol(&derive::unused("A", &self.derivation.recipe));
+                let inverse = Math::Power(Box::new(a), Box::new(Math::one().negated()));
+                Math::Product(vec![inverse, nabla_head()]).negated()
+            }
+        };
+        let has = format!("{{}} has the sign of the {sign} {{}}.");
+        match self.write_back() {
+            WriteBack::FreePinv if self.natural() == WriteBack::Pinv => {
+                let free = Math::Product(vec![Math::symbol("W_O"), Math::symbol("W_V")]);
+                let sentence = format!("{{}} takes the place of {{}}. {has} {{}} may absorb the minus.");
+                Line::note(&sentence, &[free.clone(), self.step_over_heads(), head("o"), toward, free])
+            }
+            write_back => {
+                let sentence = format!("{{}} takes the place of {{}}. {has}");
+                let own = Math::product(vec![self.coefficient(), matrix(write_back)]);
+                Line::note(&sentence, &[own, natural, head("o"), toward])
+            }
+        }
+    }
+
+    /// v in the place of k.
+    fn values(&self) -> Option<Line> {
+        let derivation = self.derivation;
+        if derivation.recipe.values == Values::Tied {
+            return None;
+        }
+        if !derive::vector_part(&derivation.gradient.term) {
+            let sentence = "No attended token stands in the vector part, so {} does not occur.";
+            return Some(Line::note(sentence, &[Math::symbol("v")]));
+        }
+        let value = Math::Product(vec![Math::symbol("W_V"), Math::indexed("h", "i")]);
+        let natural = Math::product(vec![self.step_over_heads(), matrix(self.natural())]);
+        let back = if derivation.preconditioned.is_some() { "step" } else { "descent step" };
+        let (v, k) = (Math::indexed("v", "i"), Math::indexed("k", "i"));
+        Some(match self.write_back() {
+            WriteBack::Free => Line::note(
+                &format!(
+                    "{{}} = {{}} takes the place of {{}} in the vector part. {{}} = {{}} and {{}} = {{}} give the {back} \
+                     back."
+                ),
+                &[v, value, k, Math::symbol("W_O"), natural, Math::symbol("W_V"), Math::symbol("W2")],
+            ),
+            _ => Line::note("{} = {} takes the place of {} in the vector part.", &[v, value, k]),
+        })
+    }
+
+    /// Loops.
+    fn repeated(&self) -> Option<Line> {
+        let recipe = &self.derivation.recipe;
+        let tokens = match recipe.tokens {
+            Tokens::Fixed => "the attended tokens fixed",
+            Tokens::Evolve => "the attended tokens moving along",
+        };
+        let sentence = format!("The layer takes this step {} times, {tokens}.", recipe.steps);
+        (recipe.steps > 1).then(|| Line::note(&sentence, &[]))
+    }
+}
