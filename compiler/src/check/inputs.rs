@@ -76,5 +76,6 @@ pub const FIRST_GRADIENT: u16 = 100;
 /// The i-th gradient an optimizer takes.
 pub fn gradient(i: usize) -> Leaf {
     let ordinal = FIRST_GRADIENT.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
-    Leaf::new(Role::Named, ordinal, "∇F", &[Axis::T, Axis::C], Sign::Unknown)
+    let name = if i == 0 { "∇F".to_string() } else { format!("∇F{}", i + 1) };
+    Leaf::new(Role::Named, ordinal, &name, &[Axis::T, Axis::C], Sign::Unknown)
 }

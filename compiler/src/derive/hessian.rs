@@ -46,36 +46,44 @@ pub fn second_derivative(recipe: &Recipe, energy: &Expr, names: &[Named], option
     let meanings: Vec<_> = names.iter().map(|n| (n.leaf.clone(), n.meaning.clone())).collect();
     let along = |e: &Expr| calculus::tangent(e, &inputs::q(), &probe, &meanings);
     let raw = along(&hide(&along(energy), names));
-    let slopes: Vec<Named> = names.iter().filter_map(|named| score_slope(recipe, named, &along)).collect();
     let tidy = |part: &Expr| {
         let mut part = simplify(part, options);
         part.term = hide(&part.term, names);
         part
     };
+    let scores = names.iter().filter(|named| matches!(named.meaning, Meaning::Weights { .. }));
+    let slopes = scores.filter_map(|named| score_slope(recipe, named, &along(named.depends_on()), &tidy));
+    let slopes: Vec<Slope> = slopes.collect();
+    let known: Vec<Named> = slopes.iter().map(|slope| slope.named.clone()).collect();
     let costs = Costs { objective: Objective::Readable, given: &[] };
     let form = split(&raw).into_iter().map(|part| {
         let plain = tidy(&part);
         let named = multiplied_out(&with_slopes(&part, &slopes), options);
-        match named.filter(|named| costs.of(&reveal(&named.term, &slopes)) < costs.of(&plain.term)) {
+        match named.filter(|named| costs.of(&reveal(&named.term, &known)) < costs.of(&plain.term)) {
             Some(named) => named,
             None => plain,
         }
     });
     let form: Vec<Simplified> = form.collect();
-    let whole = reveal(&Expr::add(form.iter().map(|part| part.term.clone())), &slopes);
-    let product = calculus::gradient(&whole, &probe).scale(&rational::ratio(1, 2));
+    let whole = reveal(&Expr::add(form.iter().map(|part| part.term.clone())), &known);
+    let gradient = calculus::gradient(&whole, &probe);
+    let product = half(&gradient).unwrap_or_else(|| gradient.scale(&rational::ratio(1, 2)));
     let matrix = matrix_of(&product, &probe);
-    Hessian { probe, slopes, form, product, matrix, kinks: kinks(energy) }
+    Hessian { probe, slopes: known, form, product, matrix, kinks: kinks(energy) }
 }
 
-/// x_i, the part of a score's slope along u that its token changes.
-fn score_slope(recipe: &Recipe, named: &Named, along: &impl Fn(&Expr) -> Expr) -> Option<Named> {
-    let Meaning::Weights { scores, .. } = &named.meaning else { return None };
-    let mut moving = along(scores).factors().into_iter().filter(|f| !f.axes().is_empty());
-    let (value, None) = (moving.next()?, moving.next()) else { return None };
-    let name = named.leaf.name.replacen('p', "x", 1);
-    let leaf = Leaf::new(Role::Named, named.leaf.ordinal + 100, &unused(&name, recipe), &[Axis::T, Axis::N], Sign::Unknown);
-    Some(Named { leaf, meaning: Meaning::Formula(value) })
+/// How a score changes along u: as differentiation gives it, numbers in front left out, and under a name.
+struct Slope {
+    raw: Expr,
+    named: Named,
+}
+
+fn score_slope(recipe: &Recipe, named: &Named, raw: &Expr, tidy: &impl Fn(&Expr) -> Simplified) -> Option<Slope> {
+    let raw = Expr::mul(raw.factors().into_iter().filter(|f| !f.axes().is_empty()));
+    let name = unused(&named.leaf.name.replacen('p', "x", 1), recipe);
+    let leaf = Leaf::new(Role::Named, named.leaf.ordinal + 100, &name, &[Axis::T, Axis::N], Sign::Unknown);
+    let meaning = Meaning::Formula(tidy(&raw).term);
+    raw.has_axis(Axis::N).then_some(Slope { raw, named: Named { leaf, meaning } })
 }
 
 /// The term multiplied out, unless that makes it too large.
@@ -86,14 +94,23 @@ fn multiplied_out(e: &Expr, options: &Options) -> Option<Simplified> {
 }
 
 /// The term with slopes under their names, at whatever token.
-fn with_slopes(e: &Expr, slopes: &[Named]) -> Expr {
+fn with_slopes(e: &Expr, slopes: &[Slope]) -> Expr {
     traverse::rewrite_bottom_up(e, &mut |x| {
-        let axes = x.axes();
-        let mut tokens = axes.iter().filter(|a| a.space == Space::Token);
-        let (Some(token), None) = (tokens.next(), tokens.next()) else { return x };
-        let slope = slopes.iter().find(|slope| traverse::rename(&slope.value(), Axis::N, token) == x);
-        slope.map_or(x, |slope| traverse::rename(&Expr::leaf(slope.leaf.clone()), Axis::N, token))
+        slopes.iter().fold(x, |x, slope| {
+            let tokens: Vec<Axis> = x.axes().iter().filter(|a| a.space == Space::Token).collect();
+            tokens.into_iter().fold(x, |x, token| with_slope(x, slope, token))
+        })
     })
+}
+
+fn with_slope(x: Expr, slope: &Slope, token: Axis) -> Expr {
+    let parts = traverse::rename(&slope.raw, Axis::N, token).factors();
+    let factors = x.factors();
+    if !parts.iter().all(|part| factors.contains(part)) {
+        return x;
+    }
+    let name = traverse::rename(&Expr::leaf(slope.named.leaf.clone()), Axis::N, token);
+    Expr::mul(factors.into_iter().filter(|f| !parts.contains(f)).chain([name]))
 }
 
 /// The terms of a sum, those under Σ and behind numbers too: the curvature of the E_i, and what the weights add.
@@ -109,6 +126,25 @@ fn split(e: &Expr) -> Vec<Expr> {
             }
         }
         _ => vec![e.clone()],
+    }
+}
+
+/// e/2 without a fraction, where every term (and every case) has a 2 to give.
+fn half(e: &Expr) -> Option<Expr> {
+    let (c, rest) = e.split_coefficient();
+    let halved = &c * rational::ratio(1, 2);
+    if e.is_zero() || halved.is_integer() {
+        return Some(rest.scale(&halved));
+    }
+    match e.op() {
+        Op::Add(terms) => Some(Expr::add(terms.iter().map(half).collect::<Option<Vec<_>>>()?)),
+        Op::Sum(axis, body) => Some(Expr::sum(*axis, &half(body)?)),
+        Op::Select(p) => Some(Expr::select(&p[0], &p[1], &half(&p[2])?, &half(&p[3])?)),
+        Op::Mul(factors) => {
+            let (at, factor) = factors.iter().enumerate().find_map(|(j, f)| Some((j, half(f)?)))?;
+            Some(Expr::mul(factors.iter().enumerate().map(|(j, f)| if j == at { factor.clone() } else { f.clone() })))
+        }
+        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@ mod kinks;
 mod naming;
 mod parameterize;
 mod precondition;
+mod step;
 mod update;
 
 pub use backward::{Backward, backward};
@@ -21,6 +22,7 @@ pub use kinks::{Kink, kinks};
 pub use naming::{Named, at_axes, hide, reveal, unused};
 pub use parameterize::{free_values, vector_part};
 pub use precondition::{Preconditioned, applied};
+pub use step::{StepBackward, step_backward};
 pub use update::{UpdateRule, update_rule};
 
 use crate::calculus;

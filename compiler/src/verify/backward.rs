@@ -19,7 +19,7 @@ type Claim = (Leaf, Expr);
 /// All of the backward pass.
 pub fn vjp(parts: &Parts) -> Line {
     let loss = Expr::leaf(parts.backward.cotangent.clone()).times(&parts.direction());
-    let claims: Vec<Claim> = parts.inputs().into_iter().map(|input| claim(parts, input)).collect();
+    let claims: Vec<Claim> = parts.inputs().into_iter().map(|input| (input.clone(), parts.cotangent(&input))).collect();
     let leaves = claims.iter().map(|(leaf, _)| Expr::leaf(leaf.clone()));
     let terms = std::iter::once(loss.clone()).chain(leaves).collect();
     let source = Source::new(terms, parts.norms()).avoiding(kinks(parts.energy()));
@@ -39,13 +39,6 @@ pub fn vjp(parts: &Parts) -> Line {
         tally.samples
     );
     Line { name: "vjp", detail, outcome: tally.outcome(TOLERANCE) }
-}
-
-fn claim(parts: &Parts, input: Leaf) -> Claim {
-    let name = format!("∂{}", input.name);
-    let found = parts.backward.gradients.iter().find(|d| d.leaf.role == input.role && *d.leaf.name == *name);
-    let formula = found.map_or_else(Expr::zero, |d| parts.reveal(&d.value.term));
-    (input, formula)
 }
 
 fn values(claims: &[Claim], env: &Env) -> Result<Vec<Tensor>, String> {

@@ -18,6 +18,11 @@ const SMALLEST_STEP: f64 = 1e-6;
 
 /// F after a step, for tied values; what that says of free ones is in the detail.
 pub fn descent(parts: &Parts) -> Line {
+    if parts.derivation.preconditioned.is_some() {
+        let reason = "a solved step goes where A⁻¹ sends it: A may be indefinite".to_string();
+        let outcome = Outcome::NotApplicable { reason };
+        return Line { name: "descent", detail: "a step along the direction lowers F".to_string(), outcome };
+    }
     let energy = parts.energy();
     // Against the gradient, or with it: as the optimizer goes.
     let goes_up = parts.derivation.update.step_size.as_ref().is_some_and(|e| e.sign() == Sign::Negative);

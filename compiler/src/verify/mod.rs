@@ -8,10 +8,12 @@
 //! |---|---|
 //! | `gradient` | the derived ∇_q F_h is the slope of F_h |
 //! | `gradient in z` | so is ∂F_h/∂z, through q = W1 z |
-//! | `direction` | the direction is −∇_q F_h once k stands where v was put |
+//! | `direction` | the direction is −∇_q F_h once k stands where v was put, or the solution of the optimizer's system |
+//! | `newton in z` | an exact solve, through W1⁺, is Newton's step in z |
 //! | `hessian` | the Hessian–vector product is the slope of the gradient |
 //! | `hessian matrix` | the matrix, applied to the probe, is that product |
 //! | `vjp` | the backward pass gives the slopes of ⟨g, direction⟩ in every input |
+//! | `step` | so do the steps of the whole layer, through states, points, heads and write-back |
 //! | `simplified` | every simplified term has the value of the term it came from |
 //! | `proofs` | every proof replays |
 //! | `descent` | a small step along the direction lowers F_h |
@@ -23,10 +25,12 @@ mod descent;
 mod gradient;
 mod hessian;
 mod parts;
+mod precondition;
 mod report;
 pub(crate) mod samples;
 mod simplified;
 pub(crate) mod slopes;
+mod step;
 pub(crate) mod trials;
 
 pub use parts::Parts;
@@ -42,17 +46,21 @@ pub fn verify(recipe: &Recipe, options: &Options) -> Report {
 
 /// Verifies derived pieces, wherever they come from.
 pub fn verify_derivation(parts: &Parts) -> Report {
-    let lines = vec![
-        gradient::in_q(parts),
-        gradient::in_z(parts),
-        gradient::direction(parts),
+    let solved = parts.recipe().program.preconditioner.as_ref().zip(parts.derivation.preconditioned.as_ref());
+    let direction = solved.map_or_else(
+        || vec![gradient::direction(parts)],
+        |(how, done)| vec![precondition::direction(parts, how, done), precondition::in_z(parts, how)],
+    );
+    let first = [gradient::in_q(parts), gradient::in_z(parts)].into_iter().chain(direction);
+    let rest = [
         hessian::product(parts),
         hessian::matrix(parts),
         backward::vjp(parts),
+        step::step(parts),
         simplified::values(parts),
         simplified::proofs(parts),
         descent::descent(parts),
         awkward::awkward(parts),
     ];
-    Report { lines }
+    Report { lines: first.chain(rest).collect() }
 }

@@ -2,9 +2,11 @@
 
 use crate::calculus;
 use crate::check::{Recipe, inputs};
-use crate::derive::{self, Backward, Definition, Derivation, Hessian, backward, derive, hessian, options_for};
+use crate::derive::{
+    self, Backward, Definition, Derivation, Hessian, StepBackward, backward, derive, hessian, options_for,
+};
 use crate::ir::sample::Norm;
-use crate::ir::{Axis, Entropy, Expr, Leaf, Space, traverse};
+use crate::ir::{Axis, Entropy, Expr, Leaf, traverse};
 use crate::simplify::{Options, Simplified};
 
 /// A recipe (inside its derivation) and everything derived from it.
@@ -15,6 +17,7 @@ pub struct Parts {
     pub gradient_in_z: Expr,
     pub hessian: Hessian,
     pub backward: Backward,
+    pub step: StepBackward,
     /// What the proofs may use, the recipe's assumptions included.
     pub options: Options,
 }
@@ -28,6 +31,7 @@ impl Parts {
             gradient_in_z: calculus::gradient(&energy, &inputs::z()),
             hessian: hessian(&derivation, options),
             backward: backward(&derivation, options),
+            step: derive::step_backward(recipe, options),
             options: options_for(recipe, options),
             derivation,
         }
@@ -76,13 +80,22 @@ impl Parts {
         self.reveal(&self.derivation.direction.term)
     }
 
+    /// The formula for an input's cotangent; 0 where the backward pass has none.
+    pub(super) fn cotangent(&self, input: &Leaf) -> Expr {
+        let name = format!("∂{}", input.name);
+        let found = self.backward.gradients.iter().find(|d| d.leaf.role == input.role && *d.leaf.name == *name);
+        found.map_or_else(Expr::zero, |d| self.reveal(&d.value.term))
+    }
+
     /// Every simplification that was made.
     pub(super) fn stages(&self) -> Vec<(String, &Simplified)> {
         let first = self.derivation.stages().map(|(name, value)| (name.to_string(), value));
         let definitions = self.backward.definitions.iter().chain(&self.backward.gradients);
         let backward = definitions.map(|d| (d.leaf.name.to_string(), &d.value));
         let second = self.hessian.form.iter().map(|part| ("hessian".to_string(), part));
-        first.into_iter().chain(backward).chain(second).collect()
+        let step = self.step.forces.iter().chain(self.step.inputs.iter().map(|(_, d)| d));
+        let step = step.map(|d| (d.leaf.name.to_string(), &d.value));
+        first.into_iter().chain(backward).chain(second).chain(step).collect()
     }
 }
 
@@ -103,9 +116,8 @@ pub(super) fn stable(e: &Expr) -> Expr {
 /// The term with one definition put in, at whatever token it stands.
 fn open(e: Expr, definition: &Definition) -> Expr {
     traverse::substitute_leaves(&e, &mut |leaf| {
-        let token = leaf.axes.iter().copied().find(|a| a.space == Space::Token);
-        let value = |axis| traverse::rename(&definition.value.term, Axis::N, axis);
-        leaf.same_input(&definition.leaf).then(|| value(token.unwrap_or(Axis::N)))
+        let value = || derive::at_axes(&definition.value.term, &definition.leaf.axes, &leaf.axes);
+        leaf.same_input(&definition.leaf).then(value)
     })
 }
 

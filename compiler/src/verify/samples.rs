@@ -48,11 +48,13 @@ pub struct Source {
     /// Stay away from these.
     pub kinks: Vec<Kink>,
     pub mask: Mask,
+    /// As many tokens as queries.
+    pub square: bool,
 }
 
 impl Source {
     pub fn new(terms: Vec<Expr>, norms: Vec<Norm>) -> Source {
-        Source { terms, norms, kinks: vec![], mask: Mask::None }
+        Source { terms, norms, kinks: vec![], mask: Mask::None, square: false }
     }
     pub fn avoiding(self, kinks: Vec<Kink>) -> Source {
         Source { kinks, ..self }
@@ -64,6 +66,7 @@ impl Source {
     /// A draw, unless it is too near a kink.
     pub fn draw(&self, shape: (usize, usize, usize, usize), seed: u64) -> Option<Sample> {
         let (queries, tokens, head, model) = shape;
+        let tokens = if self.square { queries } else { tokens };
         let sizes = Sizes { queries, tokens, head, model, heads: 2 };
         let mut random = Random::new(seed);
         let mut env = sample(&self.terms, sizes, &self.norms, &mut random);
@@ -128,7 +131,7 @@ fn visibility(mask: Mask, queries: usize, tokens: usize, random: &mut Random) ->
 }
 
 /// Whether some entry is about to cross a kink. A weight that is exactly 0 is off the support, not near its edge.
-fn near(kink: &Kink, env: &Env) -> bool {
+pub fn near(kink: &Kink, env: &Env) -> bool {
     let is_support = matches!(kink.place.0.op(), Op::Weights(..));
     let visible = env.visible.clone().filter(|_| is_support);
     let env = Env { visible, ..env.clone() };
