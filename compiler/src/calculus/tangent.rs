@@ -10,10 +10,17 @@ use std::collections::HashMap;
 /// What a named leaf stands for; it changes when that does. Its terms are along the token axis n.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
-    Weights { kind: Entropy, scores: Expr },
+    Weights {
+        kind: Entropy,
+        scores: Expr,
+    },
     Formula(Expr),
     /// x with A x = b: the system, and A·u for a probe u.
-    Solution { system: Expr, product: Expr, probe: Leaf },
+    Solution {
+        system: Expr,
+        product: Expr,
+        probe: Leaf,
+    },
 }
 
 /// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.

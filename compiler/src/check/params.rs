@@ -96,9 +96,8 @@ impl Params {
 
     /// The number for a term that fixed numbers make 0 or 1, which are structural then; any other term as it is.
     pub fn plain(&mut self, e: &Expr) -> Expr {
-        let fixed = traverse::substitute_leaves(e, &mut |leaf| {
-            number(&self.of_leaf(leaf)?.param.value).map(Expr::constant)
-        });
+        let fixed =
+            traverse::substitute_leaves(e, &mut |leaf| number(&self.of_leaf(leaf)?.param.value).map(Expr::constant));
         if fixed.is_zero() || fixed.is_one() { self.make_structural(e) } else { e.clone() }
     }
 

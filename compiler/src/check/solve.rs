@@ -144,7 +144,8 @@ impl Checker<'_> {
 
     fn way_with(&mut self, name: &Ident, args: &[Arg], span: Span, scope: &mut Scope) -> Option<Way> {
         let is_series = name.text == "taylor";
-        let positional: Vec<&ast::Expr> = args.iter().filter(|arg| !matches!(arg, Arg::Named { .. })).filter_map(value_of).collect();
+        let positional: Vec<&ast::Expr> =
+            args.iter().filter(|arg| !matches!(arg, Arg::Named { .. })).filter_map(value_of).collect();
         let order = match (is_series, positional.as_slice()) {
             (true, [order]) => Some(self.order(order, scope)?),
             (false, []) => None,
@@ -247,7 +248,8 @@ fn no_way(span: Span) -> Diagnostic {
 pub fn is_no_vector(e: &Expr) -> bool {
     let strange = |leaf: &Leaf| {
         let i = leaf.ordinal;
-        leaf.same_input(&Leaf { ordinal: i, ..inputs::hessian(0) }) || leaf.same_input(&Leaf { ordinal: i, ..inputs::method(0) })
+        leaf.same_input(&Leaf { ordinal: i, ..inputs::hessian(0) })
+            || leaf.same_input(&Leaf { ordinal: i, ..inputs::method(0) })
     };
     traverse::inputs(e).iter().any(strange)
 }

@@ -77,7 +77,8 @@ impl<'a> Checker<'a> {
                 (None, Some(default)) => {
                     let at = self.foreign.unwrap_or(if entry.foreign { site } else { default.span });
                     sources.insert(name, Source { expr: default, site: at, is_default: at == site });
-                    let given = self.inside(entry, site, |checker| checker.given_to(ingredient.kind, default, &mut own));
+                    let given =
+                        self.inside(entry, site, |checker| checker.given_to(ingredient.kind, default, &mut own));
                     // A default belongs to the recipe, however deep the call.
                     let purpose = if purpose == Purpose::Call { Purpose::Use } else { purpose };
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))

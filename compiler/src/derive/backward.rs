@@ -9,7 +9,7 @@ use super::{Definition, Derivation, applied, hide, options_for};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
 use crate::ir::{Axis, Expr, Leaf, Op, Role, Sign, traverse};
-use crate::simplify::{Options, simplify};
+use crate::simplify::{Options, Simplified, simplify, simplify_sum};
 
 /// A backward pass.
 #[derive(Clone, Debug)]
@@ -32,23 +32,41 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     let output = Leaf::new(Role::Named, 300, &unused("o", recipe), &[Axis::T, Axis::E], Sign::Unknown);
     let options = options_for(&derivation.recipe, options).given(vec![direction.clone()]);
 
-    let tidy = |e: &Expr| {
-        let mut value = simplify(e, &options);
+    let solves = derivation.preconditioned.is_some();
+    let hidden = |mut value: Simplified| {
         value.term = hide(&value.term, &derivation.names);
         value
     };
-    let mut pieces = vec![scalar(&Expr::leaf(cotangent.clone()).times(direction))];
+    let tidy = |e: &Expr| hidden(simplify(e, &options));
+    // The parts a solved system sends are many, and each is simple; one direction may have something to share.
+    let tidy_sum = |parts: Vec<Expr>| match solves {
+        true => hidden(simplify_sum(&parts, &options)),
+        false => tidy(&Expr::add(parts)),
+    };
+    let terms = if solves { direction.terms() } else { vec![direction.clone()] };
+    let mut pieces: Vec<Expr> = terms.iter().map(|term| scalar(&Expr::leaf(cotangent.clone()).times(term))).collect();
     let mut definitions = Vec::new();
     let names: Vec<_> = derivation.names.iter().rev().collect();
     for (number, named) in names.iter().enumerate() {
-        let received = Expr::add(pieces.iter().map(|piece| calculus::gradient(piece, &named.leaf)));
+        let parts: Vec<Expr> = pieces.iter().map(|piece| calculus::gradient(piece, &named.leaf)).collect();
+        let received = Expr::add(parts.iter().cloned());
         if received.is_zero() {
             continue;
         }
         let (raw, name) = match &named.meaning {
             Meaning::Weights { kind, .. } => {
                 // The Jacobian multiplies by the weights, which are 0 at what is not seen.
-                let received = everywhere(&received);
+                let mut received = everywhere(&received);
+                // What a solved system sends back is long enough to have a name before the Jacobian sees it.
+                if solves {
+                    let name = format!("∂{}", named.leaf.name);
+                    let leaf = Leaf::new(Role::Named, 270 + number as u16, &name, &[Axis::T, Axis::N], Sign::Unknown);
+                    definitions.push(Definition {
+                        leaf: leaf.clone(),
+                        value: tidy_sum(parts.iter().map(everywhere).collect()),
+                    });
+                    received = Expr::leaf(leaf);
+                }
                 let weights = Expr::leaf(named.leaf.clone());
                 let centre = |centred: Expr| {
                     let name = unused(&named.leaf.name.replacen('p', "a", 1), recipe);
@@ -75,13 +93,13 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
         };
         let leaf = Leaf::new(Role::Adjoint, number as u16, &name, &named.leaf.axes, Sign::Unknown);
         pieces.push(scalar(&Expr::leaf(leaf.clone()).times(named.depends_on())));
-        definitions.push(Definition { leaf, value: tidy(&raw) });
+        let value = if matches!(named.meaning, Meaning::Formula(_)) { tidy_sum(parts) } else { tidy(&raw) };
+        definitions.push(Definition { leaf, value });
     }
     let gradients = differentiable_inputs(derivation)
         .into_iter()
         .map(|input| {
-            let total = Expr::add(pieces.iter().map(|piece| calculus::gradient(piece, &input)));
-            let value = tidy(&total);
+            let value = tidy_sum(pieces.iter().map(|piece| calculus::gradient(piece, &input)).collect());
             let leaf = Leaf { name: format!("∂{}", input.name).into(), ..input };
             Definition { leaf, value }
         })

@@ -121,7 +121,9 @@ fn split(e: &Expr) -> Vec<Expr> {
         Op::Mul(factors) => {
             let (numbers, rest): (Vec<Expr>, Vec<Expr>) = factors.iter().cloned().partition(|f| f.axes().is_empty());
             match rest.as_slice() {
-                [rest] => split(rest).iter().map(|part| Expr::mul(numbers.iter().cloned().chain([part.clone()]))).collect(),
+                [rest] => {
+                    split(rest).iter().map(|part| Expr::mul(numbers.iter().cloned().chain([part.clone()]))).collect()
+                }
                 _ => vec![e.clone()],
             }
         }

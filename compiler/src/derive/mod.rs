@@ -93,7 +93,9 @@ pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
             (raw, Some(done))
         }
     };
-    let direction = simplify(&raw, &options);
+    // A series is as short as it gets.
+    let is_series = preconditioned.as_ref().is_some_and(|p| p.names.len() > 1);
+    let direction = if is_series { Simplified::as_it_is(&raw) } else { simplify(&raw, &options) };
     let update = update_rule(recipe);
     Derivation { recipe: recipe.clone(), local, global, energy, names, gradient, preconditioned, direction, update }
 }

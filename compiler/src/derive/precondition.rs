@@ -9,10 +9,10 @@
 //! order k takes k products with the Hessian and never a matrix. With free values both vector sides of the Hessian
 //! become v first (parameterize, then precondition).
 
+use super::Named;
 use super::hessian::{COLUMN, Hessian, matrix_of};
 use super::naming::vector_leaf;
 use super::parameterize::free_values;
-use super::Named;
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
 use crate::check::recipe::{Method, Preconditioner, Recipe, Values};
@@ -74,26 +74,14 @@ pub fn precondition(
     let system = matrix_of(&system_product, &probe);
     let (solution, names) = match &how.method {
         Method::Exact => exact(recipe, &system, &system_product, &probe, &right.term),
-        Method::Taylor { order, .. } => {
-            series(recipe, *order, &right.term, &product, &probe, &scale_used.over(&alpha))
-        }
+        Method::Taylor { order, .. } => series(recipe, *order, &right.term, &product, &probe, &scale_used.over(&alpha)),
     };
     let direction = match &how.method {
         Method::Exact => outward.times(&solution),
         Method::Taylor { .. } => Expr::mul([outward, solution, alpha.pow(&rational::int(-1))]),
     };
-    let done = Preconditioned {
-        hessian,
-        alpha,
-        scale,
-        scale_used,
-        product,
-        system_product,
-        system,
-        right,
-        is_negated,
-        names,
-    };
+    let done =
+        Preconditioned { hessian, alpha, scale, scale_used, product, system_product, system, right, is_negated, names };
     (direction, done)
 }
 

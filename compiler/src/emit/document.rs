@@ -253,7 +253,12 @@ pub(super) fn nabla_head() -> Math {
 }
 
 /// p_i, c_i, x̄ as far as the written terms use them and nothing above has explained them.
-pub(super) fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], defined: &mut Defined) -> Vec<Line> {
+pub(super) fn definition_lines(
+    derivation: &Derivation,
+    used: &Writer,
+    terms: &[&Expr],
+    defined: &mut Defined,
+) -> Vec<Line> {
     let mut lines = Vec::new();
     for (weights, vector) in &used.used_means {
         let letter = "i";
@@ -282,7 +287,10 @@ fn is_short(named: &Named) -> bool {
     let is_mean = |body: &Expr| body.factors().len() == 2 && body.factors().iter().all(|f| f.as_leaf().is_some());
     let is_letter = |term: &Expr| term.as_leaf().is_some() || matches!(term.op(), Op::Sum(_, body) if is_mean(body));
     let terms = value.terms();
-    let bare = terms.iter().map(|term| term.split_coefficient()).all(|(c, rest)| c.abs() == rational::int(1) && is_letter(&rest));
+    let bare = terms
+        .iter()
+        .map(|term| term.split_coefficient())
+        .all(|(c, rest)| c.abs() == rational::int(1) && is_letter(&rest));
     named.leaf.axes.contains(&Axis::E) && terms.len() <= 2 && bare
 }
 
@@ -402,7 +410,11 @@ fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defin
 /// Cotangents in the order they are computed.
 fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut Defined) -> Vec<Line> {
     let mut known: Vec<(Expr, Leaf)> = known_energy(derivation).into_iter().collect();
-    known.push((derivation.direction.term.clone(), backward.output.clone()));
+    // o itself, unless it is nothing but another name.
+    let direction = &derivation.direction.term;
+    if direction.split_coefficient().1.as_leaf().is_none() {
+        known.push((shown(derivation, direction), backward.output.clone()));
+    }
     let mut writer = Writer::new(known);
     let index = |name: &str| Math::symbol(name);
     let mut lines = vec![Line::note(
@@ -420,13 +432,15 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
                 _ => {}
             }
         }
-        let right = writer.write(&definition.value.term);
+        let right = writer.write(&shown(derivation, &definition.value.term));
         lines.push(Line::equation(Math::Symbol(left), right));
     }
-    let terms: Vec<&Expr> = backward.definitions.iter().chain(&backward.gradients).map(|d| &d.value.term).collect();
+    let terms = backward.definitions.iter().chain(&backward.gradients).map(|d| shown(derivation, &d.value.term));
+    let terms: Vec<Expr> = terms.collect();
+    let terms: Vec<&Expr> = terms.iter().collect();
     lines.extend(definition_lines(derivation, &writer, &terms, defined));
     if defined.first("o") {
-        let direction = self::writer(derivation).write(&derivation.direction.term);
+        let direction = self::writer(derivation).write(&shown(derivation, &derivation.direction.term));
         lines.push(Line::equation(Math::symbol(&backward.output.name), direction));
     }
     lines

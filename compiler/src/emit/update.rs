@@ -80,14 +80,17 @@ fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, define
         lines.push(Line::note("As derived:", &[]));
         lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Pinv), head("o")]));
     }
-    let solution = preconditioned.names.iter().filter(|n| matches!(n.meaning, crate::calculus::Meaning::Solution { .. }));
+    let solution =
+        preconditioned.names.iter().filter(|n| matches!(n.meaning, crate::calculus::Meaning::Solution { .. }));
     let solution: Vec<_> = solution.cloned().collect();
     let direction = match solution.is_empty() {
         // −(g + …) with g as the gradient has it.
-        true if !preconditioned.is_negated => match writer.write(&shown(derivation, &derivation.direction.term.neg())) {
-            sum @ Math::Sum(_) => Math::Sum(vec![(true, sum)]),
-            other => other.negated(),
-        },
+        true if !preconditioned.is_negated => {
+            match writer.write(&shown(derivation, &derivation.direction.term.neg())) {
+                sum @ Math::Sum(_) => Math::Sum(vec![(true, sum)]),
+                other => other.negated(),
+            }
+        }
         true => writer.write(&shown(derivation, &derivation.direction.term)),
         // o = ±A⁻¹ r: A stands above.
         false => {
@@ -145,13 +148,17 @@ fn series_line(order: u32, preconditioned: &Preconditioned, a: Math) -> Line {
     let terms = Math::sum((0..=order).map(|j| (false, power(j))).collect());
     let series = if is_one { terms } else { Math::product(vec![Math::fraction(Math::one(), alpha), terms]) };
     let inverse = Math::Power(Box::new(a.clone()), Box::new(Math::one().negated()));
-    Line::note(&format!("{{}} = {{}}, and its inverse is taken to order {order}: {{}} ≈ {{}}."), &[a, split, inverse, series])
+    Line::note(
+        &format!("{{}} = {{}}, and its inverse is taken to order {order}: {{}} ≈ {{}}."),
+        &[a, split, inverse, series],
+    )
 }
 
 /// a·∇²F_h + b.
 fn operator(curvature: &Expr, shift: &Expr) -> Math {
     let number = |e: &Expr| Writer::default().write(e);
-    let (minus, size) = if curvature.sign() == Sign::Negative { (true, curvature.neg()) } else { (false, curvature.clone()) };
+    let (minus, size) =
+        if curvature.sign() == Sign::Negative { (true, curvature.neg()) } else { (false, curvature.clone()) };
     let curved = (minus, Math::product(vec![number(&size), hessian()]));
     match shift.is_zero() {
         true if !minus => curved.1,

@@ -44,7 +44,10 @@ pub fn sample(terms: &[Expr], sizes: Sizes, norms: &[Norm], random: &mut Random)
     let radii: Vec<Expr> = norms.iter().map(|(_, radius)| radius.clone()).collect();
     for e in terms.iter().chain(&radii) {
         for leaf in traverse::inputs(e) {
-            if !matches!(leaf.role, Role::Size | Role::Visible) && !leaf.is_identity() && !env.values.contains_key(&*leaf.name) {
+            if !matches!(leaf.role, Role::Size | Role::Visible)
+                && !leaf.is_identity()
+                && !env.values.contains_key(&*leaf.name)
+            {
                 let value = sample_leaf(&leaf, sizes, random);
                 env.values.insert(leaf.name.to_string(), value);
             }

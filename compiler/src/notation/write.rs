@@ -297,8 +297,10 @@ impl Writer {
         }
         if !divisors.is_empty() && !vectors.is_empty() {
             // Entry by entry, as the product is.
-            let above = if vectors.len() == 1 { vectors.remove(0) } else { Math::Elementwise(std::mem::take(&mut vectors)) };
-            let below = if divisors.len() == 1 { divisors.remove(0) } else { Math::Elementwise(std::mem::take(&mut divisors)) };
+            let above =
+                if vectors.len() == 1 { vectors.remove(0) } else { Math::Elementwise(std::mem::take(&mut vectors)) };
+            let below =
+                if divisors.len() == 1 { divisors.remove(0) } else { Math::Elementwise(std::mem::take(&mut divisors)) };
             vectors.push(Math::fraction(above, below));
         }
         vectors.extend(divisors.into_iter().map(|divisor| Math::fraction(Math::one(), divisor)));

@@ -64,6 +64,13 @@ pub struct Simplified {
     pub rejected: Vec<String>,
 }
 
+impl Simplified {
+    /// A term nothing is to be done about.
+    pub fn as_it_is(e: &Expr) -> Simplified {
+        Simplified { term: e.clone(), proof: Proof::trivial(e), hit_limit: false, rejected: vec![] }
+    }
+}
+
 /// Rounds after which a term counts as settled.
 const MAX_ROUNDS: usize = 4;
 
@@ -102,6 +109,23 @@ pub fn simplify(e: &Expr, options: &Options) -> Simplified {
         result.proof = Proof::trivial(e);
     }
     result
+}
+
+/// The best way to write a sum, part by part: what comes from different places is not mixed, and the time grows with
+/// the number of parts.
+pub fn simplify_sum(parts: &[Expr], options: &Options) -> Simplified {
+    let each: Vec<Simplified> = parts.iter().map(|part| simplify(part, options)).collect();
+    let start = Expr::add(parts.iter().cloned());
+    let lemmas = each.iter().flat_map(|s| s.proof.lemmas.iter().cloned()).collect();
+    let proof = Proof::from_lemmas(&start, lemmas);
+    let result = Simplified {
+        term: proof.end.clone(),
+        proof,
+        hit_limit: each.iter().any(|s| s.hit_limit),
+        rejected: each.iter().flat_map(|s| s.rejected.iter().cloned()).collect(),
+    };
+    let is_done = result.term == Expr::add(each.iter().map(|s| s.term.clone()));
+    if is_done && validate(&result.proof, options).is_ok() { result } else { simplify(&start, options) }
 }
 
 /// Replays the proof and compares its two ends on random values.

@@ -51,7 +51,7 @@ impl Proof {
     pub fn from_lemmas(start: &Expr, mut lemmas: Vec<Lemma>) -> Proof {
         let mut end = start.clone();
         lemmas.retain(|lemma| {
-            let next = traverse::replace(&end, &lemma.start, &lemma.end);
+            let next = with_lemma(&end, lemma);
             let changes = next != end;
             end = next;
             changes
@@ -113,12 +113,24 @@ pub fn check(proof: &Proof, rules: &RuleSet) -> Result<(), String> {
         if part != lemma.end {
             return Err(format!("the steps up to {number} end at {part}, not at {}", lemma.end));
         }
-        current = replaced(&current, &lemma.start, &lemma.end).map_err(|e| format!("after step {number}: {e}"))?;
+        let next = with_lemma(&current, lemma);
+        if next == current {
+            return Err(format!("after step {number}: the left side does not occur: {}", lemma.start));
+        }
+        current = next;
     }
     if current != proof.end {
         return Err(format!("the steps end at {current}, not at {}", proof.end));
     }
     Ok(())
+}
+
+/// The term with a lemma's start replaced by its end, where it stands; a start that is a sum may also be a part of one.
+fn with_lemma(whole: &Expr, lemma: &Lemma) -> Expr {
+    let next = traverse::replace(whole, &lemma.start, &lemma.end);
+    let terms = lemma.start.terms();
+    let is_part = || terms.len() > 1 && terms.iter().all(|term| whole.terms().contains(term));
+    if next == *whole && is_part() { Expr::add([next, lemma.start.neg(), lemma.end.clone()]) } else { next }
 }
 
 fn replaced(whole: &Expr, from: &Expr, to: &Expr) -> Result<Expr, String> {

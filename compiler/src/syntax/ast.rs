@@ -29,20 +29,47 @@ pub struct Recipe {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Section {
     /// `local huber(delta = 1.0);`: an ingredient used by name.
-    Use { kind: Kind, name: Ident, args: Vec<Arg>, span: Span },
+    Use {
+        kind: Kind,
+        name: Ident,
+        args: Vec<Arg>,
+        span: Span,
+    },
     /// `local mine(p) { E = … }`: defined and used in place.
     Define(Ingredient),
     /// `param rho = learn(1);`: a parameter of the recipe itself.
-    Param { name: Ident, value: Expr, span: Span },
+    Param {
+        name: Ident,
+        value: Expr,
+        span: Span,
+    },
     /// `values free;`
-    Values { mode: ValuesMode, mode_span: Span, span: Span },
+    Values {
+        mode: ValuesMode,
+        mode_span: Span,
+        span: Span,
+    },
     /// `constrain norm(q) = rho, norm(k) = rho;`
-    Constrain { constraints: Vec<Comparison>, span: Span },
+    Constrain {
+        constraints: Vec<Comparison>,
+        span: Span,
+    },
     /// `steps 4;` — any number literal parses; the check stage wants a positive integer.
-    Steps { count: Number, span: Span },
+    Steps {
+        count: Number,
+        span: Span,
+    },
     /// `tokens evolve;`
-    Tokens { mode: TokensMode, mode_span: Span, span: Span },
-    WriteBack { mode: WriteBackMode, mode_span: Span, span: Span },
+    Tokens {
+        mode: TokensMode,
+        mode_span: Span,
+        span: Span,
+    },
+    WriteBack {
+        mode: WriteBackMode,
+        mode_span: Span,
+        span: Span,
+    },
 }
 
 /// `KIND NAME(params) where conditions { body }`.

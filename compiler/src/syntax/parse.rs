@@ -14,7 +14,8 @@ use super::scan::{MAX_BYTES, scan};
 
 const ITEM_WORDS: &[&str] = &["recipe", "local", "global", "optimizer"];
 const STATEMENT_WORDS: &[&str] = &["let", "state"];
-const SECTION_WORDS: &[&str] = &["local", "global", "optimizer", "param", "values", "constrain", "steps", "tokens", "write_back"];
+const SECTION_WORDS: &[&str] =
+    &["local", "global", "optimizer", "param", "values", "constrain", "steps", "tokens", "write_back"];
 
 /// Text from bytes: within the size limit and UTF-8.
 pub fn read_source(bytes: Vec<u8>, name: impl Into<String>) -> Result<Source, Diagnostic> {

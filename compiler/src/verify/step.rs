@@ -38,7 +38,8 @@ pub fn step(parts: &Parts) -> Line {
     };
     let sources = layer.sources();
     let params = recipe.params.iter().map(|param| &param.leaf);
-    let leaves = sources.iter().chain(&parts.step.results).chain(params).cloned().chain(matrices()).chain([inputs::h()]);
+    let leaves =
+        sources.iter().chain(&parts.step.results).chain(params).cloned().chain(matrices()).chain([inputs::h()]);
     let source = Source::new(leaves.map(Expr::leaf).collect(), vec![]);
     // Tokens that move along are the queries.
     let source = Source { square: layer.evolves, ..source };
@@ -218,7 +219,8 @@ impl Layer<'_> {
                 _ => add(total, &leaf.name, cotangent),
             }
         }
-        let [q, k, v] = [inputs::q(), inputs::k(), inputs::v()].map(|leaf| vector(&format!("∂{}", leaf.name), &leaf.axes));
+        let [q, k, v] =
+            [inputs::q(), inputs::k(), inputs::v()].map(|leaf| vector(&format!("∂{}", leaf.name), &leaf.axes));
         let outer = Expr::sum(Axis::T, &Expr::leaf(q.clone()).times(&Expr::leaf(vector("y", &TOKEN))));
         add(total, &inputs::w1().name, value(&outer, &inputs::w1().axes, &at)?);
         let others = applied(inputs::w2(), Axis::E, k).plus(&applied(w_v(), Axis::E, v));
