@@ -122,7 +122,8 @@ fn help_and_version() {
     run(&["--help"]).exits(0).prints("Usage: energyc").prints("derive");
     run(&["--version"]).exits(0).prints("energyc 0.");
     run(&[]).exits(2).says("Usage: energyc");
-    let commands = ["check", "derive", "verify", "equiv", "cost", "fmt", "list", "new", "explain", "completions"];
+    let commands =
+        ["check", "derive", "verify", "equiv", "cost", "skips", "fmt", "list", "new", "explain", "completions"];
     for command in commands {
         run(&[command, "--help"]).exits(0).prints("Examples:\n  energyc ");
     }
@@ -142,6 +143,8 @@ fn wrong_usage_is_exit_code_2() {
         &["check", "good.recipe", "--color", "blue"],
         &["verify"],
         &["equiv", "good.recipe"],
+        &["skips"],
+        &["skips", "good.recipe"],
         &["fmt"],
         &["new"],
         &["completions", "tcl"],
@@ -174,6 +177,7 @@ fn files_that_cannot_be_read_are_exit_code_1() {
         }
         run_in(folder.path(), &["equiv", "softmax", name]).exits(1).says(code);
         run_in(folder.path(), &["equiv", name, "softmax"]).exits(1).says(code);
+        run_in(folder.path(), &["skips", name, "--layers", "2"]).exits(1).says(code);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod notation;
 pub mod pipeline;
 pub mod prelude;
 pub mod simplify;
+pub mod skips;
 pub mod span;
 pub mod syntax;
 pub mod verify;

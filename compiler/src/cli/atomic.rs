@@ -26,6 +26,16 @@ pub fn create(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a file, whether there is one already or not; what is there and is no file stays as it is.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => replace(path, text),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, text),
+        Err(error) => Err(error),
+    }
+}
+
 /// The text in a temporary file in the target's directory; it vanishes unless it is moved.
 fn beside(target: &Path, text: &str) -> io::Result<NamedTempFile> {
     let folder = match target.parent() {
@@ -57,6 +67,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("text"), "one");
         replace(&path, "three").expect("a replacement");
         assert_eq!(fs::read_to_string(&path).expect("text"), "three");
+        write(&path, "four").expect("a replacement");
+        assert_eq!(fs::read_to_string(&path).expect("text"), "four");
         assert_eq!(fs::read_dir(folder.path()).expect("entries").count(), 1);
+        write(&folder.path().join("b"), "five").expect("a new file");
+        assert!(write(folder.path(), "six").is_err());
     }
 }

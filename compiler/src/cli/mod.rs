@@ -14,6 +14,7 @@ mod new;
 mod outcome;
 mod read;
 mod shipped;
+mod skips;
 mod table;
 mod verify;
 mod warnings;
@@ -64,6 +65,7 @@ enum Command {
     Verify(verify::Args),
     Equiv(equiv::Args),
     Cost(cost::Args),
+    Skips(skips::Args),
     Fmt(fmt::Args),
     List(list::Args),
     New(new::Args),
@@ -98,6 +100,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Verify(args) => verify::run(args, color),
         Command::Equiv(args) => equiv::run(args, color),
         Command::Cost(args) => cost::run(args, color),
+        Command::Skips(args) => skips::run(args, color),
         Command::Fmt(args) => fmt::run(args, color),
         Command::List(args) => list::run(args),
         Command::New(args) => new::run(args, color),

@@ -5,9 +5,13 @@ use crate::notation::latex;
 
 /// A file that compiles with any LaTeX that has amsmath.
 pub fn print(document: &Document) -> String {
+    file(&body(document))
+}
+
+/// A body with the preamble it needs.
+pub fn file(body: &str) -> String {
     format!(
-        "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\begin{{document}}\n{}\\end{{document}}\n",
-        body(document)
+        "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
     )
 }
 
@@ -57,7 +61,7 @@ fn sentence(pieces: &[Piece]) -> String {
 }
 
 /// Words as LaTeX; what it has no sign for becomes a question mark.
-fn escape(words: &str) -> String {
+pub fn escape(words: &str) -> String {
     let mut out = String::new();
     for c in words.chars() {
         match c {

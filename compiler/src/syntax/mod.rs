@@ -20,6 +20,7 @@ mod scan;
 pub use ast::{File, same_expr, same_tree};
 pub use cursor::RESERVED;
 pub use format::format;
+pub use number::parse_number;
 pub use parse::{parse, parse_expr, read_source};
 pub use print::{print_comparison, print_expr};
 
