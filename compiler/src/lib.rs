@@ -7,6 +7,7 @@ pub mod derive;
 pub mod diagnostic;
 pub mod emit;
 pub mod equiv;
+pub mod feasible;
 pub mod ir;
 pub mod notation;
 pub mod pipeline;

@@ -9,6 +9,7 @@ use crate::check::{self, Recipe};
 use crate::derive::{self, Backward, Derivation, Hessian};
 use crate::diagnostic::Diagnostic;
 use crate::emit::document::{Document, Extras, Stage, document};
+use crate::feasible;
 use crate::prelude::{self, Prelude};
 use crate::simplify::{Options, RuleSet, Simplified};
 use crate::syntax::{self, File};
@@ -34,6 +35,9 @@ fn parse_and_check(text: &str, check: fn(&File, &Prelude) -> Checked) -> Checked
     }
     let (recipe, found) = check(&file, prelude::load());
     diagnostics.extend(found);
+    let found = recipe.iter().flat_map(|recipe| feasible::obstacles(recipe, &Options::default()));
+    diagnostics.extend(found);
+    let recipe = recipe.filter(|_| !diagnostics.iter().any(Diagnostic::is_error));
     (recipe, diagnostics)
 }
 

@@ -82,7 +82,9 @@ impl<'a> Checker<'a> {
         for (place, stmt) in body.iter().enumerate() {
             moved |= stmt.kind == StmtKind::Assign && stmt.name.text == "z";
             if self.uses_what_is_not_yet(stmt, &body[place..], &scope) {
-                scope.define(&stmt.name.text, None);
+                if stmt.kind != StmtKind::Assign {
+                    scope.define(&stmt.name.text, None);
+                }
                 continue;
             }
             match stmt.kind {
@@ -96,12 +98,12 @@ impl<'a> Checker<'a> {
         }
         if !moved {
             self.report(never_assigned(&entry.ingredient.name, "z"));
+            return None;
         }
         let z = scope.value("z")?.expr.clone();
         let now = |state: &State| scope.value(&state.leaf.name).map(|value| value.expr.clone());
         let next_states = states.iter().map(now).collect::<Option<Vec<Expr>>>()?;
-        let program = self.with_forces(entry, scope.forces, Steps { z, next_states, states })?;
-        moved.then_some(program)
+        self.with_forces(entry, scope.forces, Steps { z, next_states, states })
     }
 
     /// Whether a statement needs a name that a later one brings.

@@ -238,7 +238,16 @@ impl Checker<'_> {
     }
 }
 
-fn no_way(span: Span) -> Diagnostic {
+/// Whether a default says how to solve.
+pub fn is_way(expr: &ast::Expr) -> bool {
+    match &expr.node {
+        ExprKind::Name(name) => name == "exact",
+        ExprKind::Call { name, .. } => name.text == "exact" || name.text == "taylor",
+        _ => false,
+    }
+}
+
+pub fn no_way(span: Span) -> Diagnostic {
     Diagnostic::new(Code::BadValue, "there is no such way to solve")
         .at(span, "not `exact` and not `taylor(…)`")
         .help("write `exact`, or `taylor(1)` for a series")

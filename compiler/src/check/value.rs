@@ -9,6 +9,7 @@ use super::domain;
 use super::inputs;
 use super::library::{Entry, visit};
 use super::recipe::{Origin, ParamValue, Squash};
+use super::solve::{is_way, no_way};
 use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Expr, Rational, Sign, rational};
@@ -71,14 +72,14 @@ impl<'a> Checker<'a> {
                 (Some(expr), _) => {
                     let at = self.foreign.unwrap_or(expr.span);
                     sources.insert(name, Source { expr, site: at, is_default: false });
-                    let given = self.given_to(ingredient.kind, expr, scope);
+                    let given = self.given_to(ingredient.kind, param, expr, scope);
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))
                 }
                 (None, Some(default)) => {
                     let at = self.foreign.unwrap_or(if entry.foreign { site } else { default.span });
                     sources.insert(name, Source { expr: default, site: at, is_default: at == site });
                     let given =
-                        self.inside(entry, site, |checker| checker.given_to(ingredient.kind, default, &mut own));
+                        self.inside(entry, site, |checker| checker.given_to(ingredient.kind, param, default, &mut own));
                     // A default belongs to the recipe, however deep the call.
                     let purpose = if purpose == Purpose::Call { Purpose::Use } else { purpose };
                     given.and_then(|given| self.settle(entry, param, given, origin, at, purpose))
@@ -144,10 +145,14 @@ impl<'a> Checker<'a> {
     }
 
     /// What a value given to an ingredient says; an optimizer may be told how to solve.
-    fn given_to(&mut self, kind: Kind, expr: &ast::Expr, scope: &mut Scope) -> Option<Given> {
+    fn given_to(&mut self, kind: Kind, param: &Param, expr: &ast::Expr, scope: &mut Scope) -> Option<Given> {
         let way = if kind == Kind::Optimizer { self.way(expr, scope) } else { None };
         match way {
             Some(way) => way.map(Given::Term),
+            None if param.default.as_ref().is_some_and(is_way) => {
+                self.report(no_way(expr.span));
+                None
+            }
             None => self.given(expr, scope),
         }
     }

@@ -231,6 +231,17 @@ codes! {
         right: "optimizer o(eta) { z = z - eta * grad(z); }"
     }
 
+    SingularHessian "E0511" "the system of a second-order step is singular" {
+        why: "A step that solves with the Hessian needs one that has an inverse. The Hessian of an energy that is linear in q, such as an inner product, has rank below the number of tokens: 0 for a query that sees one."
+        wrong: "local dot;  global lse;  optimizer newton;"
+        right: "local dot;  global lse;  optimizer newton(eps = 1);"
+    }
+    NoExpansion "E0512" "a series has nothing to expand around" {
+        why: "The inverse of A = αI − B is a series in B/α. Where the Hessian has no constant part along the identity, α must be given, or damping provides it."
+        wrong: "local huber;  global lse;  optimizer newton(solve = taylor(1));"
+        right: "local huber;  global lse;  optimizer newton(solve = taylor(1, alpha = 1));"
+    }
+
     SimplifierLimit "W0001" "the simplifier reached its limit" {
         why: "The result is correct, but a simpler form may exist. Recipes with fewer terms avoid this."
         wrong: "an energy with hundreds of different terms"
@@ -240,6 +251,11 @@ codes! {
         why: "The definition in the file wins; whoever reads the recipe may think of the other."
         wrong: "local huber(delta) { E = norm(q - k) }"
         right: "local my_huber(delta) { E = norm(q - k) }"
+    }
+    MaybeSingular "W0003" "the system of a second-order step may be singular" {
+        why: "For some inputs the Hessian has no inverse; there the solution counts as 0 and the token stays where it is."
+        wrong: "local huber;  global lse;  optimizer newton;"
+        right: "local huber;  global lse;  optimizer newton(eps = 1);"
     }
 }
 

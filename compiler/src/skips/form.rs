@@ -143,7 +143,7 @@ impl Scope<'_> {
                 let (x, y) = (self.go(&parts[2], budget, memo)?, self.go(&parts[3], budget, memo)?);
                 select(&a, &b, &x, &y, budget).map_err(Stop::from)
             }
-            Op::Sum(..) | Op::Weights(..) | Op::SmoothMax(..) => Err(Stop::DependsOnData(e.clone())),
+            Op::Sum(..) | Op::Weights(..) | Op::SmoothMax(..) | Op::Solve(_) => Err(Stop::DependsOnData(e.clone())),
         }
     }
 

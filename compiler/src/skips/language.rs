@@ -79,6 +79,6 @@ fn any(e: &Expr) -> String {
         Op::Pow(..) => factor(e),
         Op::Leaf(_) | Op::Call(..) => tight(e),
         // The language has no such numbers.
-        Op::Weights(..) | Op::SmoothMax(..) | Op::Sum(..) => e.to_string(),
+        Op::Weights(..) | Op::SmoothMax(..) | Op::Solve(_) | Op::Sum(..) => e.to_string(),
     }
 }

@@ -1,0 +1,188 @@
+//! Whether a second-order step can be taken at all: the energy must have a Hessian, and its system a solution.
+//!
+//! Formulas cannot tell a kink from a smooth join of two cases, so this looks at numbers: the gradient and the
+//! Hessian on both sides of every place where the energy might break, and the system of a query that sees one token,
+//! as the first query of a causal layer does. Fixed seeds; parameters at the values they start with.
+
+use nalgebra::DMatrix;
+
+use crate::check::inputs;
+use crate::check::recipe::{Method, ParamValue, Preconditioner, Recipe};
+use crate::derive::{self, COLUMN, Derivation, Kink, Preconditioned, kinks, reveal};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::eval::{Env, Sizes, evaluate};
+use crate::ir::sample::{Random, sample};
+use crate::ir::tensor::Tensor;
+use crate::ir::{Axis, Expr, linear};
+use crate::simplify::Options;
+
+/// Draws for every question.
+const SEEDS: u64 = 6;
+/// Halvings on the way to a kink.
+const HALVINGS: usize = 50;
+/// Distances to a kink at which the two sides are compared.
+const DISTANCES: [f64; 3] = [1e-3, 1e-5, 1e-7];
+/// A jump of the gradient, and a growth of the Hessian from one distance to the next, that is no rounding.
+const JUMP: f64 = 1e-3;
+const GROWTH: f64 = 4.0;
+
+/// What stands in the way of the recipe's second-order step.
+pub fn obstacles(recipe: &Recipe, options: &Options) -> Vec<Diagnostic> {
+    let Some(how) = &recipe.program.preconditioner else { return vec![] };
+    let derivation = derive::derive(recipe, options);
+    let Some(done) = &derivation.preconditioned else { return vec![] };
+    let broken = not_twice_differentiable(&derivation, done, how);
+    broken.map_or_else(|| unsolvable(&derivation, done, how).into_iter().collect(), |diagnostic| vec![diagnostic])
+}
+
+/// The first place at which the gradient jumps or the Hessian is unbounded.
+fn not_twice_differentiable(
+    derivation: &Derivation,
+    done: &Preconditioned,
+    how: &Preconditioner,
+) -> Option<Diagnostic> {
+    let energy = &derivation.energy.term;
+    let gradient = reveal(&derivation.gradient.term, &derivation.names);
+    let product = reveal(&done.hessian.product, &derivation.names);
+    let terms = [energy.clone(), gradient.clone(), product.clone()];
+    let sizes = Sizes { queries: 1, tokens: 2, head: 2, model: 4, heads: 2 };
+    let places = kinks(energy);
+    if places.is_empty() {
+        return None;
+    }
+    for seed in 0..SEEDS {
+        let (start, end) = (draw(derivation, &terms, sizes, 2 * seed), draw(derivation, &terms, sizes, 2 * seed + 1));
+        let crossings = places.iter().filter_map(|kink| crossing(kink, &start, &end));
+        let points = crossings.chain(coincidences(&start)).collect::<Vec<Env>>();
+        for point in points {
+            if let Some(what) = breaks(&gradient, &product, &point, &end) {
+                let name = &derivation.recipe.name;
+                let diagnostic = Diagnostic::new(Code::NotDifferentiable, format!("`{name}` asks for a Hessian, but {what}"))
+                    .at(how.span, "needs a second derivative")
+                    .help("take an energy with a smooth kink, such as a squared or Huber-like distance, or an optimizer over `grad` alone");
+                return Some(diagnostic);
+            }
+        }
+    }
+    None
+}
+
+/// Inputs at random, parameters at their start.
+fn draw(derivation: &Derivation, terms: &[Expr], sizes: Sizes, seed: u64) -> Env {
+    let recipe = &derivation.recipe;
+    let norms: Vec<_> = recipe.constraints.iter().map(|c| (c.vector.clone(), c.radius.clone())).collect();
+    let mut terms = terms.to_vec();
+    terms.extend([inputs::q(), inputs::k(), inputs::v()].map(Expr::leaf));
+    let mut env = sample(&terms, sizes, &norms, &mut Random::new(seed));
+    for param in &recipe.params {
+        let (ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. }) = &param.value else { continue };
+        if let Ok(value) = evaluate(value, &Env::new(sizes)) {
+            env.values.insert(param.name.clone(), value);
+        }
+    }
+    env
+}
+
+/// The inputs with q moved from its value toward (or past) another one.
+fn toward(env: &Env, goal: &Tensor, s: f64) -> Env {
+    let mut env = env.clone();
+    if let Some(q) = env.values.get_mut(&*inputs::q().name) {
+        q.data.iter_mut().zip(&goal.data).for_each(|(x, y)| *x += s * (y - *x));
+    }
+    env
+}
+
+/// The point between two draws at which some entry of a kink's place changes sign.
+fn crossing(kink: &Kink, start: &Env, end: &Env) -> Option<Env> {
+    let place = kink.place.0.minus(&kink.place.1);
+    let goal = end.values.get(&*inputs::q().name)?;
+    let side = |s: f64| -> Option<Vec<bool>> {
+        Some(evaluate(&place, &toward(start, goal, s)).ok()?.data.iter().map(|x| *x > 0.0).collect())
+    };
+    let (first, last) = (side(0.0)?, side(1.0)?);
+    let entry = first.iter().zip(&last).position(|(a, b)| a != b)?;
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        if side(middle)?.get(entry) == first.get(entry) { low = middle } else { high = middle }
+    }
+    Some(toward(start, goal, high))
+}
+
+/// Points a distance or a norm vanishes at: q = k_i and q = 0.
+fn coincidences(env: &Env) -> Vec<Env> {
+    let width = env.sizes.head;
+    let at = |row: Vec<f64>| {
+        let mut env = env.clone();
+        env.values.entry(inputs::q().name.to_string()).and_modify(|q| q.data = row);
+        env
+    };
+    let keys = env.values.get(&*inputs::k().name).map(|k| k.data[..width].to_vec());
+    keys.into_iter().chain([vec![0.0; width]]).map(at).collect()
+}
+
+/// What breaks at a point, in words.
+fn breaks(gradient: &Expr, product: &Expr, point: &Env, other: &Env) -> Option<&'static str> {
+    let goal = other.values.get(&*inputs::q().name)?;
+    let largest = |x: &Tensor| x.data.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    let mut sizes = Vec::new();
+    let mut jumps = Vec::new();
+    for distance in DISTANCES {
+        let sides = [distance, -distance].map(|s| toward(point, goal, s));
+        let values = |e: &Expr| sides.iter().map(|side| evaluate(e, side).ok()).collect::<Option<Vec<Tensor>>>();
+        let (slopes, curved) = (values(gradient)?, values(product)?);
+        let jump = slopes[0].data.iter().zip(&slopes[1].data).map(|(a, b)| (a - b).abs()).fold(0.0f64, f64::max);
+        jumps.push(jump / (1.0 + largest(&slopes[0])));
+        sizes.push(curved.iter().map(largest).fold(0.0f64, f64::max));
+    }
+    let [.., last] = jumps.as_slice() else { return None };
+    if *last > JUMP {
+        return Some("the gradient of its energy jumps");
+    }
+    let grows = sizes.windows(2).all(|pair| pair[1] > GROWTH * pair[0]);
+    grows.then_some("the second derivative of its energy is unbounded")
+}
+
+/// A series without a point to expand around, or a system that is singular whatever the inputs.
+fn unsolvable(derivation: &Derivation, done: &Preconditioned, how: &Preconditioner) -> Option<Diagnostic> {
+    let name = &derivation.recipe.name;
+    let sizes = Sizes { queries: 1, tokens: 1, head: 3, model: 4, heads: 2 };
+    let system = reveal(&done.system, &derivation.names);
+    let terms = [system.clone(), done.alpha.clone()];
+    if let Method::Taylor { alpha, .. } = &how.method {
+        let env = draw(derivation, &terms, sizes, 0);
+        let vanishes = evaluate(&done.alpha, &env).is_ok_and(|alpha| alpha.data[0] == 0.0);
+        let message = format!("the series of `{name}` has nothing to expand around");
+        let diagnostic = Diagnostic::new(Code::NoExpansion, message)
+            .at(
+                how.span,
+                if alpha.is_some() { "alpha is 0" } else { "the Hessian has no constant part along the identity" },
+            )
+            .help("give the size it has about, as in `taylor(1, alpha = 1)`, or damp it, as in `eps = 1`");
+        return vanishes.then_some(diagnostic);
+    }
+    let singular = (0..SEEDS).filter(|seed| {
+        let env = draw(derivation, &terms, sizes, *seed);
+        matrix(&system, &env).is_none_or(|matrix| linear::is_singular(&matrix))
+    });
+    let count = singular.count() as u64;
+    let damp = "damp it, as in `eps = 1`: the step solves with the Hessian plus eps times the identity";
+    if count == SEEDS {
+        let message = format!("the Hessian of `{name}` is singular for a query that sees one token");
+        return Some(Diagnostic::new(Code::SingularHessian, message).at(how.span, "has no solution there").help(damp));
+    }
+    (count > 0).then(|| {
+        let message = format!("the Hessian of `{name}` is singular for some queries that see one token");
+        Diagnostic::new(Code::MaybeSingular, message).at(how.span, "no step is taken there").help(damp)
+    })
+}
+
+/// A along rows e and columns f, for one query.
+fn matrix(system: &Expr, env: &Env) -> Option<DMatrix<f64>> {
+    let n = env.sizes.head;
+    let axes = [Axis::E, COLUMN];
+    let value = evaluate(system, env).ok()?;
+    let whole = Tensor::build(&axes, |a| env.sizes.length(a), |_| 0.0);
+    let dense = crate::ir::tensor::broadcast(&[&whole, &value], |a| env.sizes.length(a), |v| v[1]);
+    (dense.data.len() == n * n).then(|| DMatrix::from_row_slice(n, n, &dense.data))
+}
