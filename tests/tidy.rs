@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The stages in order; a stage may use those before it and nothing after.
-const STAGES: [&str; 15] = [
+const STAGES: [&str; 16] = [
     "span",
     "diagnostic",
     "syntax",
@@ -17,6 +17,7 @@ const STAGES: [&str; 15] = [
     "emit",
     "verify",
     "equiv",
+    "analyze",
     "pipeline",
     "cli",
 ];

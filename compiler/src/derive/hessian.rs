@@ -36,7 +36,7 @@ pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
 }
 
 /// C from C·u: u_e becomes the identity, Σ_f y_f u_f becomes y_f.
-fn peel(e: &Expr, probe: &Leaf) -> Option<Expr> {
+pub fn peel(e: &Expr, probe: &Leaf) -> Option<Expr> {
     let is_probe = |x: &Expr| x.as_leaf().is_some_and(|l| l.same_input(probe));
     if !traverse::mentions(e, probe) {
         return None;

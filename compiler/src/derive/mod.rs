@@ -14,8 +14,8 @@ mod parameterize;
 mod update;
 
 pub use backward::{Backward, backward};
-pub use hessian::{COLUMN, Hessian, hessian};
-pub use kinks::{Kink, kinks};
+pub use hessian::{COLUMN, Hessian, hessian, peel};
+pub use kinks::{Kink, SECOND_DERIVATIVE, kinks};
 pub use naming::{Named, hide, reveal, unused};
 pub use parameterize::{free_values, vector_part};
 pub use update::{UpdateRule, WriteBack, update_rule};

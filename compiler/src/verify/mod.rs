@@ -30,6 +30,7 @@ pub(crate) mod slopes;
 pub(crate) mod trials;
 
 pub use parts::Parts;
+pub(crate) use parts::stable;
 pub use report::{Line, Outcome, Report};
 
 use crate::check::Recipe;

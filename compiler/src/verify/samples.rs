@@ -128,7 +128,7 @@ fn visibility(mask: Mask, queries: usize, tokens: usize, random: &mut Random) ->
 }
 
 /// Whether some entry is about to cross a kink. A weight that is exactly 0 is off the support, not near its edge.
-fn near(kink: &Kink, env: &Env) -> bool {
+pub fn near(kink: &Kink, env: &Env) -> bool {
     let is_support = matches!(kink.place.0.op(), Op::Weights(..));
     let visible = env.visible.clone().filter(|_| is_support);
     let env = Env { visible, ..env.clone() };
