@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The stages in order; a stage may use those before it and nothing after.
-const STAGES: [&str; 17] = [
+const STAGES: [&str; 18] = [
     "span",
     "diagnostic",
     "syntax",
@@ -18,6 +18,7 @@ const STAGES: [&str; 17] = [
     "verify",
     "equiv",
     "feasible",
+    "analyze",
     "skips",
     "pipeline",
     "cli",

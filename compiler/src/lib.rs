@@ -1,5 +1,6 @@
 //! A compiler from energies to attention layers.
 
+pub mod analyze;
 pub mod calculus;
 pub mod check;
 pub mod cli;

@@ -77,11 +77,12 @@ impl<'a> Checker<'a> {
         scope.extend(constants);
         let mut states: Vec<State> = Vec::new();
         let mut lets: Vec<&str> = Vec::new();
-        let mut moved = false;
+        let (mut moved, mut complete) = (false, true);
         let body = &entry.ingredient.body;
         for (place, stmt) in body.iter().enumerate() {
             moved |= stmt.kind == StmtKind::Assign && stmt.name.text == "z";
             if self.uses_what_is_not_yet(stmt, &body[place..], &scope) {
+                complete = false;
                 if stmt.kind != StmtKind::Assign {
                     scope.define(&stmt.name.text, None);
                 }
@@ -100,7 +101,7 @@ impl<'a> Checker<'a> {
             self.report(never_assigned(&entry.ingredient.name, "z"));
             return None;
         }
-        let z = scope.value("z")?.expr.clone();
+        let z = scope.value("z").filter(|_| complete)?.expr.clone();
         let now = |state: &State| scope.value(&state.leaf.name).map(|value| value.expr.clone());
         let next_states = states.iter().map(now).collect::<Option<Vec<Expr>>>()?;
         self.with_forces(entry, scope.forces, Steps { z, next_states, states })

@@ -1,6 +1,7 @@
 //! The command line: arguments in, an exit code out. Each subcommand is a file with its arguments, its help and a
 //! function that returns an `Outcome`; only this module prints, so a closed pipe is handled in one place.
 
+mod analyze;
 mod atomic;
 mod check;
 mod completions;
@@ -63,6 +64,7 @@ enum Command {
     Check(check::Args),
     Derive(derive::Args),
     Verify(verify::Args),
+    Analyze(analyze::Args),
     Equiv(equiv::Args),
     Cost(cost::Args),
     Skips(skips::Args),
@@ -98,6 +100,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Check(args) => check::run(args, color),
         Command::Derive(args) => derive::run(args, color),
         Command::Verify(args) => verify::run(args, color),
+        Command::Analyze(args) => analyze::run(args, color),
         Command::Equiv(args) => equiv::run(args, color),
         Command::Cost(args) => cost::run(args, color),
         Command::Skips(args) => skips::run(args, color),

@@ -13,6 +13,9 @@ pub struct Kink {
     pub place: (Expr, Expr),
 }
 
+/// What happens where the gradient still exists.
+pub const SECOND_DERIVATIVE: &str = "the second derivative may not exist";
+
 /// The kinks of a term, children first.
 pub fn kinks(e: &Expr) -> Vec<Kink> {
     let zero = Expr::zero();
@@ -29,9 +32,9 @@ pub fn kinks(e: &Expr) -> Vec<Kink> {
             Op::Pow(base, _) if base.sign().is_nonzero() || matches!(base.op(), Op::Weights(..)) => None,
             Op::Pow(base, r) if r.is_negative() => at_zero("it may be unbounded; here its value counts as 0", base),
             Op::Pow(base, r) if !r.is_integer() && *r < rational::int(2) => match (base.op(), *r < rational::int(1)) {
-                (Op::Call(Func::Abs, inner), false) => at_zero("the second derivative may not exist", inner),
+                (Op::Call(Func::Abs, inner), false) => at_zero(SECOND_DERIVATIVE, inner),
                 (_, true) => at_zero("the first derivative may not exist", base),
-                (_, false) => at_zero("the second derivative may not exist", base),
+                (_, false) => at_zero(SECOND_DERIVATIVE, base),
             },
             Op::SmoothMax(Entropy::Tsallis(_) | Entropy::Norm(_), axis, s) => {
                 let weight = Expr::weights(&entropy_of(&x), *axis, s);

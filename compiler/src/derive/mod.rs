@@ -18,7 +18,7 @@ mod update;
 
 pub use backward::{Backward, backward};
 pub use hessian::{COLUMN, Hessian, hessian, matrix_of};
-pub use kinks::{Kink, kinks};
+pub use kinks::{Kink, SECOND_DERIVATIVE, kinks};
 pub use naming::{Named, at_axes, hide, reveal, unused};
 pub use parameterize::{free_values, vector_part};
 pub use precondition::{Preconditioned, applied};

@@ -4,7 +4,7 @@ use super::update;
 use crate::calculus::Meaning;
 use crate::check::inputs;
 use crate::check::recipe::{ParamValue, Recipe, Values};
-use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Named};
+use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Kink, Named};
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
@@ -65,11 +65,11 @@ pub enum Piece {
 }
 
 impl Line {
-    pub(super) fn equation(left: Math, right: Math) -> Line {
+    pub fn equation(left: Math, right: Math) -> Line {
         Line::Equation { left, right: vec![right], with: vec![] }
     }
     /// A sentence with formulas in the places of `{}`.
-    pub(super) fn note(sentence: &str, formulas: &[Math]) -> Line {
+    pub fn note(sentence: &str, formulas: &[Math]) -> Line {
         let mut formulas = formulas.iter();
         let mut pieces = Vec::new();
         for (j, words) in sentence.split("{}").enumerate() {
@@ -116,11 +116,11 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
 
 /// The symbols a document has explained so far.
 #[derive(Default)]
-pub(super) struct Defined(Vec<String>);
+pub struct Defined(Vec<String>);
 
 impl Defined {
     /// Whether this is the first time.
-    pub(super) fn first(&mut self, name: &str) -> bool {
+    pub fn first(&mut self, name: &str) -> bool {
         let is_new = !self.0.iter().any(|n| n == name);
         if is_new {
             self.0.push(name.to_string());
@@ -130,7 +130,7 @@ impl Defined {
 }
 
 /// A writer for a derivation's terms: it knows the local energy by name when that is long.
-pub(super) fn writer(derivation: &Derivation) -> Writer {
+pub fn writer(derivation: &Derivation) -> Writer {
     Writer::new(known_energy(derivation).into_iter().collect())
 }
 
@@ -144,14 +144,7 @@ fn known_energy(derivation: &Derivation) -> Option<(Expr, Leaf)> {
 /// E, F and the parameters.
 fn energy_lines(derivation: &Derivation) -> Vec<Line> {
     let recipe = &derivation.recipe;
-    let e_i = Math::indexed("E", "i");
-    let mut lines = vec![Line::equation(e_i, Writer::default().write(&derivation.local.term))];
-    let mut right = vec![Writer::default().write(&derivation.global.term)];
-    let whole = writer(derivation).write(&derivation.energy.term);
-    if right[0] != whole {
-        right.push(whole);
-    }
-    lines.push(Line::Equation { left: head("F"), right, with: entropies(&derivation.energy.term) });
+    let mut lines = vec![local_line(derivation), energy_line(derivation)];
     lines.push(Line::Equation {
         left: Math::symbol("F"),
         right: vec![Math::product(vec![
@@ -178,6 +171,21 @@ fn energy_lines(derivation: &Derivation) -> Vec<Line> {
     lines
 }
 
+/// E_i.
+pub fn local_line(derivation: &Derivation) -> Line {
+    Line::equation(Math::indexed("E", "i"), Writer::default().write(&derivation.local.term))
+}
+
+/// F_h over E_i, and written out.
+pub fn energy_line(derivation: &Derivation) -> Line {
+    let mut right = vec![Writer::default().write(&derivation.global.term)];
+    let whole = writer(derivation).write(&derivation.energy.term);
+    if right[0] != whole {
+        right.push(whole);
+    }
+    Line::Equation { left: head("F"), right, with: entropies(&derivation.energy.term) }
+}
+
 /// S(p) for the smooth maxima that are not logarithms of sums.
 fn entropies(energy: &Expr) -> Vec<(Math, Math)> {
     let mut kinds: Vec<Entropy> = Vec::new();
@@ -190,7 +198,7 @@ fn entropies(energy: &Expr) -> Vec<(Math, Math)> {
     kinds.iter().map(|kind| (entropy_symbol(kind), entropy_formula(kind))).collect()
 }
 
-pub(super) fn head(name: &str) -> Math {
+pub fn head(name: &str) -> Math {
     Math::indexed(name, "h")
 }
 
@@ -248,17 +256,12 @@ fn gradient_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     lines
 }
 
-pub(super) fn nabla_head() -> Math {
+pub fn nabla_head() -> Math {
     Math::Product(vec![Math::indexed("∇", "q"), head("F")])
 }
 
 /// p_i, c_i, x̄ as far as the written terms use them and nothing above has explained them.
-pub(super) fn definition_lines(
-    derivation: &Derivation,
-    used: &Writer,
-    terms: &[&Expr],
-    defined: &mut Defined,
-) -> Vec<Line> {
+pub fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr], defined: &mut Defined) -> Vec<Line> {
     let mut lines = Vec::new();
     for (weights, vector) in &used.used_means {
         let letter = "i";
@@ -277,7 +280,7 @@ pub(super) fn definition_lines(
 }
 
 /// The term with short vectors written out where their names stand.
-pub(super) fn shown(derivation: &Derivation, e: &Expr) -> Expr {
+pub fn shown(derivation: &Derivation, e: &Expr) -> Expr {
     derive::reveal(e, &derivation.names.iter().filter(|named| is_short(named)).cloned().collect::<Vec<_>>())
 }
 
@@ -351,35 +354,10 @@ fn to_power(m: Math, r: &crate::ir::Rational) -> Math {
 
 /// The formula with one token index renamed.
 fn with_letter(m: &Math, from: &str, to: &str) -> Math {
-    let go = |m: &Math| Box::new(with_letter(m, from, to));
-    let all = |xs: &[Math]| xs.iter().map(|x| with_letter(x, from, to)).collect();
-    match m {
-        Math::Symbol(s) => {
-            let indices = s.indices.iter().map(|i| if i == from { to.to_string() } else { i.clone() }).collect();
-            Math::Symbol(Symbol { indices, ..s.clone() })
-        }
-        Math::Number(_) => m.clone(),
-        Math::Sum(terms) => Math::Sum(terms.iter().map(|(s, x)| (*s, with_letter(x, from, to))).collect()),
-        Math::Product(xs) => Math::Product(all(xs)),
-        Math::Elementwise(xs) => Math::Elementwise(all(xs)),
-        Math::Fraction(a, b) => Math::Fraction(go(a), go(b)),
-        Math::Power(a, b) => Math::Power(go(a), go(b)),
-        Math::Inner(a, b) => Math::Inner(go(a), go(b)),
-        Math::Outer(a, b) => Math::Outer(go(a), go(b)),
-        Math::Norm(x, p) => Math::Norm(go(x), p.clone()),
-        Math::Abs(x) => Math::Abs(go(x)),
-        Math::Root(x) => Math::Root(go(x)),
-        Math::Exp(x) => Math::Exp(go(x)),
-        Math::Call(name, x) => Math::Call(name, go(x)),
-        Math::Over(s, i, x) => Math::Over(s, i.clone(), go(x)),
-        Math::Cases { left, right, then, otherwise } => {
-            Math::Cases { left: go(left), right: go(right), then: go(then), otherwise: go(otherwise) }
-        }
-        Math::Positive(x) => Math::Positive(go(x)),
-        Math::Transposed(x) => Math::Transposed(go(x)),
-        Math::Pseudoinverse(x) => Math::Pseudoinverse(go(x)),
-        Math::Entry(x, i) => Math::Entry(go(x), i.clone()),
-    }
+    m.with_symbols(&|s| {
+        let indices = s.indices.iter().map(|i| if i == from { to.to_string() } else { i.clone() }).collect();
+        Math::Symbol(Symbol { indices, ..s.clone() })
+    })
 }
 
 /// C·u, C where it can be written as a matrix, and where it does not exist.
@@ -396,15 +374,19 @@ fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defin
     let product = writer.write(&hessian.product);
     lines.push(Line::equation(Math::Product(vec![c, Math::symbol(&hessian.probe.name)]), product));
     lines.extend(definition_lines(derivation, &writer, &[&hessian.product], defined));
-    if !hessian.kinks.is_empty() {
-        lines.push(Line::note("This holds almost everywhere. Kinks:", &[]));
-        for kink in &hessian.kinks {
-            let place = |e: &Expr| Writer::default().write(&derive::hide(e, &derivation.names));
-            let sentence = format!("where {{}} = {{}}: {}", kink.what);
-            lines.push(Line::note(&sentence, &[place(&kink.place.0), place(&kink.place.1)]));
-        }
-    }
+    lines.extend(kink_lines(derivation, &hessian.kinks));
     lines
+}
+
+/// Where the second derivative does not exist.
+pub fn kink_lines(derivation: &Derivation, kinks: &[Kink]) -> Vec<Line> {
+    let place = |e: &Expr| Writer::default().write(&derive::hide(e, &derivation.names));
+    let line = |kink: &Kink| {
+        let sentence = format!("where {{}} = {{}}: {}", kink.what);
+        Line::note(&sentence, &[place(&kink.place.0), place(&kink.place.1)])
+    };
+    let heading = (!kinks.is_empty()).then(|| Line::note("This holds almost everywhere. Kinks:", &[]));
+    heading.into_iter().chain(kinks.iter().map(line)).collect()
 }
 
 /// Cotangents in the order they are computed.

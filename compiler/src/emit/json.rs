@@ -17,7 +17,8 @@ pub fn print(document: &Document) -> Value {
     json!({ "recipe": document.title, "stages": sections })
 }
 
-fn line(line: &Line) -> Value {
+/// A line of a section.
+pub fn line(line: &Line) -> Value {
     match line {
         Line::Note(pieces) => json!({ "note": super::text::sentence(pieces) }),
         Line::Equation { left, right, with } => {

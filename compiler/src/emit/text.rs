@@ -11,14 +11,19 @@ pub fn print(document: &Document) -> String {
     let mut out = format!("{}\n", document.title);
     for section in &document.sections {
         out.push_str(&format!("\n{}\n", section.title));
-        for line in &section.lines {
-            match line {
-                Line::Note(pieces) => wrap(&sentence(pieces), "    ", &mut out),
-                Line::Equation { left, right, with } => equation(left, right, with, &mut out),
-            }
-        }
+        print_lines(&section.lines, &mut out);
     }
     out
+}
+
+/// The lines of a section.
+pub fn print_lines(lines: &[Line], out: &mut String) {
+    for line in lines {
+        match line {
+            Line::Note(pieces) => wrap(&sentence(pieces), "    ", out),
+            Line::Equation { left, right, with } => equation(left, right, with, out),
+        }
+    }
 }
 
 /// A sentence with its formulas on the line.
@@ -79,7 +84,7 @@ fn break_point(line: &str) -> Option<usize> {
             _ => {}
         }
         let breaks =
-            line[byte..].starts_with(" + ") || line[byte..].starts_with(" − ") || line[byte..].starts_with(", else ");
+            line[byte..].starts_with(" + ") || line[byte..].starts_with(" − ") || line[byte..].starts_with(" else ");
         if breaks && byte > indent + 20 && columns <= WIDTH && best.is_none_or(|(_, d)| depth <= d) {
             best = Some((byte, depth));
         }

@@ -98,6 +98,7 @@ fn print_symbol(s: &Symbol) -> String {
         (_, true) => format!(r"\hat{{{base}}}"),
         _ => base,
     };
-    let indices: Vec<String> = own.into_iter().chain(s.indices.iter().cloned()).collect();
+    let index = |i: &String| if i.is_ascii() { i.clone() } else { symbol::latex(i).0 };
+    let indices: Vec<String> = own.into_iter().chain(s.indices.iter().map(index)).collect();
     if indices.is_empty() { base } else { format!("{base}_{{{}}}", indices.join(",")) }
 }

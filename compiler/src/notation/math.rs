@@ -106,6 +106,35 @@ impl Math {
             _ => Math::Sum(terms),
         }
     }
+    /// The formula with every symbol replaced.
+    pub fn with_symbols(&self, f: &impl Fn(&Symbol) -> Math) -> Math {
+        let go = |m: &Math| Box::new(m.with_symbols(f));
+        let all = |xs: &[Math]| xs.iter().map(|x| x.with_symbols(f)).collect();
+        match self {
+            Math::Symbol(s) => f(s),
+            Math::Number(_) => self.clone(),
+            Math::Sum(terms) => Math::Sum(terms.iter().map(|(minus, x)| (*minus, x.with_symbols(f))).collect()),
+            Math::Product(xs) => Math::Product(all(xs)),
+            Math::Elementwise(xs) => Math::Elementwise(all(xs)),
+            Math::Fraction(a, b) => Math::Fraction(go(a), go(b)),
+            Math::Power(a, b) => Math::Power(go(a), go(b)),
+            Math::Inner(a, b) => Math::Inner(go(a), go(b)),
+            Math::Outer(a, b) => Math::Outer(go(a), go(b)),
+            Math::Norm(x, p) => Math::Norm(go(x), p.clone()),
+            Math::Abs(x) => Math::Abs(go(x)),
+            Math::Root(x) => Math::Root(go(x)),
+            Math::Exp(x) => Math::Exp(go(x)),
+            Math::Call(name, x) => Math::Call(name, go(x)),
+            Math::Over(symbol, index, x) => Math::Over(symbol, index.clone(), go(x)),
+            Math::Cases { left, right, then, otherwise } => {
+                Math::Cases { left: go(left), right: go(right), then: go(then), otherwise: go(otherwise) }
+            }
+            Math::Positive(x) => Math::Positive(go(x)),
+            Math::Transposed(x) => Math::Transposed(go(x)),
+            Math::Pseudoinverse(x) => Math::Pseudoinverse(go(x)),
+            Math::Entry(x, index) => Math::Entry(go(x), index.clone()),
+        }
+    }
     pub fn negated(self) -> Math {
         match self {
             Math::Sum(terms) => Math::sum(terms.into_iter().map(|(minus, t)| (!minus, t)).collect()),

@@ -146,7 +146,8 @@ fn print_factors(factors: &[Math]) -> String {
     for (j, part) in parts.iter().enumerate() {
         // A number sits close to what it multiplies.
         let follows = |c: char| c.is_ascii_digit() || c == 'Σ' || c == '(';
-        let tight = j > 0 && matches!(factors[j - 1], Math::Number(_)) && !part.starts_with(follows);
+        let is_call = matches!(factors[j], Math::Call(..));
+        let tight = j > 0 && matches!(factors[j - 1], Math::Number(_)) && !is_call && !part.starts_with(follows);
         if j > 0 && !tight {
             out.push(' ');
         }

@@ -198,7 +198,7 @@ impl Writer {
         {
             return Math::Norm(Box::new(self.term(&x)), None);
         }
-        if let (Op::Sum(axis, body), false) = (base.op(), r.is_integer())
+        if let Op::Sum(axis, body) = base.op()
             && let Some(x) = square(body).filter(|_| axis.space == Space::Head)
         {
             let norm = Math::Norm(Box::new(self.term(&x)), None);

@@ -34,6 +34,7 @@ mod step;
 pub(crate) mod trials;
 
 pub use parts::Parts;
+pub(crate) use parts::stable;
 pub use report::{Line, Outcome, Report};
 
 use crate::check::Recipe;

@@ -106,7 +106,7 @@ fn smooth_energy(derivation: &Derivation) -> &Expr {
 }
 
 /// The term with log Σ exp in its stable form, without which the slopes of a steep energy are ∞/∞.
-pub(super) fn stable(e: &Expr) -> Expr {
+pub(crate) fn stable(e: &Expr) -> Expr {
     traverse::rewrite_bottom_up(e, &mut |x| match x.as_log_sum_exp() {
         Some((axis, scores)) => Expr::smoothmax(&Entropy::Shannon, axis, &scores),
         None => x,
