@@ -292,6 +292,23 @@ pub fn no_norms() -> Vec<Line> {
     vec![Line::note("Neither {} nor {} occurs in {}, so {} = {}.", &names)]
 }
 
+/// F̃, what is left of F_ρ without the numbers added to it.
+fn without_constant(derivation: &Derivation) -> Option<Line> {
+    let terms = derivation.energy.term.terms();
+    let (constant, rest): (Vec<Expr>, Vec<Expr>) = terms.into_iter().partition(|term| term.axes().is_empty());
+    if constant.is_empty() || rest.is_empty() {
+        return None;
+    }
+    let tilde = || Math::symbol("Ftilde");
+    let number = (false, Writer::default().write(&Expr::add(constant)));
+    let rest = writer(derivation).write(&Expr::add(rest));
+    Some(Line::Equation {
+        left: on_ball(),
+        right: vec![Math::Sum(vec![(false, tilde()), number])],
+        with: vec![(tilde(), rest)],
+    })
+}
+
 /// F_ρ, and whether it is a bound.
 pub fn bound(derivation: &Derivation, ball: &Ball, recipe: &Recipe, found: &Bound) -> Vec<Line> {
     let value = writer(derivation).write(&derivation.energy.term);
@@ -303,6 +320,7 @@ pub fn bound(derivation: &Derivation, ball: &Ball, recipe: &Recipe, found: &Boun
         lines.push(local_line(derivation));
     }
     lines.push(Line::equation(on_ball(), value));
+    lines.extend(without_constant(derivation));
     // The energy that is bounded has no norms put in, whatever the recipe says.
     let energy = if recipe.constraints.is_empty() { head() } else { Math::symbol("F'") };
     if !recipe.constraints.is_empty() {

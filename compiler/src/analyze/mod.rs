@@ -6,6 +6,7 @@
 //!                    └─ numbers   eigenvalues on random inputs: every claim, and witnesses where nothing is proven
 //! ∇F_h = 0 ──▶ q = R/c            stationary points
 //! F_h with ‖q‖ = ‖k_i‖ = ρ ──▶ F_ρ   the bound on a ball, tried on draws, and analyzed like F_h
+//! A = a∇²F_h + b ──▶ numbers      for a second-order step: eigenvalues, the radius of its series and its error
 //! ```
 //! Nothing is trusted that numbers can speak against: a disagreement is a problem of the report.
 
@@ -20,6 +21,7 @@ mod report;
 mod scatter;
 mod stationary;
 mod subject;
+mod system;
 mod verdict;
 
 pub use curvature::{Curvature, curvature};
@@ -27,7 +29,7 @@ pub use parts::{Definite, Part, Reason, parts};
 pub use report::{Report, Section};
 pub use verdict::Verdict;
 
-use crate::check::Recipe;
+use crate::check::{Method, Recipe};
 use crate::derive::{derive, options_for};
 use crate::emit::document::{Defined, Line};
 use crate::simplify::Options;
@@ -56,6 +58,11 @@ pub fn analyze(recipe: &Recipe, options: &Options) -> Report {
     ];
     let bound = bound(&on_sphere, &ball, recipe, &subject, options);
     sections.push(section("ball", "On a ball", bound.lines));
+    let solved = recipe.program.preconditioner.as_ref().zip(subject.derivation.preconditioned.as_ref());
+    if let Some((how, done)) = solved {
+        let title = if how.method == Method::Exact { "The system" } else { "The series" };
+        sections.push(section("system", title, system::lines(&subject.derivation, done, how)));
+    }
     let problems = subject.seen.problems.iter().chain(&bound.problems).take(MOST_PROBLEMS).cloned().collect();
     let verdicts = vec![("F_h", subject.verdict()), ("F_rho", bound.verdict)];
     Report { title: recipe.name.clone(), verdicts, sections, problems }

@@ -81,7 +81,7 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
             // A x = b:  λ = A⁻¹ ∂x, and then ⟨λ, b⟩ − ⟨λ, A x⟩ with λ and x held constant. A is symmetric.
             Meaning::Solution { system, product, probe } => {
                 let Op::Solve(s) = system.op() else { continue };
-                let leaf = Leaf { role: Role::Adjoint, ..vector_leaf("λ", number, recipe) };
+                let leaf = Leaf { role: Role::Adjoint, ..vector_leaf("lambda", number, recipe) };
                 let lambda = Expr::leaf(leaf.clone());
                 let right = traverse::rename(&s.right, s.row, s.column);
                 let moved = applied(product, probe, &Expr::leaf(named.leaf.clone()));

@@ -226,7 +226,7 @@ impl Page<'_> {
     fn force_name(&self) -> String {
         match self.derivation.preconditioned {
             None => "∇F".to_string(),
-            Some(_) => derive::unused("Δ", &self.derivation.recipe),
+            Some(_) => derive::unused("Delta", &self.derivation.recipe),
         }
     }
 

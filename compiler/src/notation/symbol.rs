@@ -1,7 +1,7 @@
 //! Letters: how a name of the language is written in Unicode and in LaTeX.
 
-/// Greek names a recipe may use.
-const GREEK: [(&str, &str, &str); 24] = [
+/// Greek names a recipe may use, and letters with a mark.
+const GREEK: [(&str, &str, &str); 25] = [
     ("alpha", "α", r"\alpha"),
     ("beta", "β", r"\beta"),
     ("gamma", "γ", r"\gamma"),
@@ -26,6 +26,7 @@ const GREEK: [(&str, &str, &str); 24] = [
     ("omega", "ω", r"\omega"),
     ("Delta", "Δ", r"\Delta"),
     ("Lambda", "Λ", r"\Lambda"),
+    ("Ftilde", "F̃", r"\tilde{F}"),
 ];
 
 /// The base letter and the subscript that is part of the name (`d_h`, `W1`), split.
