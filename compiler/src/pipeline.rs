@@ -6,7 +6,7 @@
 //! ```
 
 use crate::check::{self, Recipe};
-use crate::derive::{self, Backward, Derivation, Hessian};
+use crate::derive::{self, Backward, Derivation, Hessian, StepBackward};
 use crate::diagnostic::Diagnostic;
 use crate::emit::document::{Document, Extras, Stage, document};
 use crate::feasible;
@@ -47,6 +47,7 @@ pub struct Derived {
     pub derivation: Derivation,
     pub hessian: Option<Hessian>,
     pub backward: Option<Backward>,
+    pub step: Option<StepBackward>,
     /// The rules that were used, those of the recipe's constraints included.
     pub rules: RuleSet,
 }
@@ -58,6 +59,7 @@ pub fn derived(recipe: &Recipe, stages: &[Stage], options: &Options) -> Derived 
     Derived {
         hessian: wants(Stage::Hessian).then(|| derive::hessian(&derivation, options)),
         backward: wants(Stage::Backward).then(|| derive::backward(&derivation, options)),
+        step: wants(Stage::Backward).then(|| derive::step_backward(recipe, options)),
         rules: derive::options_for(recipe, options).rules,
         derivation,
     }
@@ -65,7 +67,8 @@ pub fn derived(recipe: &Recipe, stages: &[Stage], options: &Options) -> Derived 
 
 /// Derived → the document of the stages.
 pub fn documented(derived: &Derived, stages: &[Stage]) -> Document {
-    let extras = Extras { hessian: derived.hessian.as_ref(), backward: derived.backward.as_ref() };
+    let Derived { hessian, backward, step, .. } = derived;
+    let extras = Extras { hessian: hessian.as_ref(), backward: backward.as_ref(), step: step.as_ref() };
     document(&derived.derivation, extras, stages)
 }
 

@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use crate::check::{Param, ParamValue, Recipe, Values, inputs};
-use crate::derive::{self, Backward, Definition, Derivation, free_values, options_for, reveal};
+use crate::check::{Param, ParamValue, Recipe, Tokens, Values, WriteBack, inputs};
+use crate::derive::{self, Backward, Definition, Derivation, Named, free_values, options_for, reveal};
 use crate::diagnostic::nearest;
 use crate::ir::{Axis, Expr, Leaf, traverse};
 use crate::simplify::cost::{operations, operations_given};
@@ -40,8 +40,21 @@ struct Formulas {
     backward_before: Vec<Expr>,
     forward: Vec<(String, Simplified)>,
     backward: Vec<(String, Simplified)>,
-    /// Matrices of d × d that every token goes through: q, k and the output; v where the direction has one.
+    /// What surrounds the heads.
+    layer: Layer,
+}
+
+/// Everything of a layer that is not a head.
+struct Layer {
+    /// How often the heads run: gradients a step times steps.
+    runs: i64,
+    /// Matrices of d × d that tokens go through, all runs together: q and the output every time; k, and v where the
+    /// direction has one, every time or once, as the tokens move along or stay.
     projections: i64,
+    /// The optimizer's own arithmetic on tokens and states, forward and backward, all steps together.
+    program: [Polynomial; 2],
+    /// Made once, for all queries: W1⁺ and what it is multiplied with.
+    matrices: Polynomial,
 }
 
 /// Operations of one pass.
@@ -72,7 +85,7 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
     let cheapest = Derivation { direction: direction.clone(), ..readable.clone() };
     let names = readable.names.iter();
     let named = names.map(|named| (named.leaf.name.to_string(), simplify(&named.value(), &cheap)));
-    let has_values = traverse::mentions(&direction.term, &inputs::v());
+    let layer = layer_of(recipe, &direction.term, &readable);
     Formulas {
         forward_before: vec![differentiated(&readable)],
         backward_before: wanted(recipe, backward).map(|d| reveal(&d.value.proof.start, &readable.names)).collect(),
@@ -80,12 +93,48 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
         backward: wanted(recipe, derive::backward(&cheapest, &options))
             .map(|d| (d.leaf.name.to_string(), d.value))
             .collect(),
-        projections: if has_values { 4 } else { 3 },
+        layer,
     }
 }
 
-/// The direction as differentiation gives it.
+fn layer_of(recipe: &Recipe, direction: &Expr, derivation: &Derivation) -> Layer {
+    let runs = recipe.program.gradients.len() as i64 * i64::from(recipe.steps);
+    let formulas = derivation.names.iter().map(Named::value).chain([direction.clone()]);
+    let has_values = formulas.into_iter().any(|e| traverse::mentions(&e, &inputs::v()));
+    let of_tokens = if has_values { 2 } else { 1 };
+    let token_runs = if recipe.tokens == Tokens::Fixed { 1 } else { runs };
+    let program = &recipe.program;
+    let forward: Vec<Expr> =
+        program.gradients.iter().chain(&program.next_states).chain([&program.z]).cloned().collect();
+    let step = derive::step_backward(recipe, &Options::default());
+    let backward = step.forces.iter().chain(step.inputs.iter().map(|(_, definition)| definition));
+    let backward: Vec<Expr> = backward.map(|definition| definition.value.term.clone()).collect();
+    let steps = i64::from(recipe.steps);
+    Layer {
+        runs,
+        projections: 2 * runs + of_tokens * token_runs,
+        program: [operations(&forward).scale(steps), operations(&backward).scale(steps)],
+        matrices: matrices(recipe.write_back),
+    }
+}
+
+/// W1 W1ᵀ, its inverse and W1ᵀ times that; then W_O W_V times that. One head.
+fn matrices(write_back: WriteBack) -> Polynomial {
+    let [d, d_h] = ["d", "d_h"].map(Polynomial::symbol);
+    let square = d.times(&d_h).times(&d_h);
+    let inverse = square.scale(4).plus(&d_h.times(&d_h).times(&d_h));
+    match write_back {
+        WriteBack::Transpose | WriteBack::Free => Polynomial::default(),
+        WriteBack::Pinv => inverse,
+        WriteBack::FreePinv => inverse.plus(&square.scale(4)),
+    }
+}
+
+/// The direction as differentiation gives it; a solved system as it is printed.
 fn differentiated(derivation: &Derivation) -> Expr {
+    if derivation.preconditioned.is_some() {
+        return reveal(&derivation.direction.term, &derivation.names);
+    }
     let descent = derivation.gradient.proof.start.neg();
     let direction = match derivation.recipe.values {
         Values::Free => free_values(&descent),
@@ -132,14 +181,16 @@ fn at_hand(forward: &[Expr]) -> Vec<Expr> {
 }
 
 /// H heads, and `times` 2·N·d² for every projection.
-fn layer(head: &Polynomial, projections: i64, times: i64) -> Polynomial {
+fn whole(head: &Polynomial, layer: &Layer, times: i64) -> Polynomial {
     let [n, d, heads] = ["N", "d", "H"].map(Polynomial::symbol);
-    let projection = n.times(&d).times(&d).scale(2 * projections * times);
-    head.times(&heads).plus(&projection)
+    let projections = n.times(&d).times(&d).scale(2 * layer.projections * times);
+    let program = &layer.program[usize::from(times > 1)];
+    let matrices = layer.matrices.times(&heads).scale(times);
+    head.times(&heads).scale(layer.runs).plus(&projections).plus(program).plus(&matrices)
 }
 
 fn print(name: &str, formulas: &Formulas, sizes: ReferenceSizes) -> String {
-    let (forward, backward, projections) = (forward(formulas), backward(formulas), formulas.projections);
+    let (forward, backward, layer) = (forward(formulas), backward(formulas), &formulas.layer);
     let row = |pass: &str, when: &str, p: &Polynomial| {
         let value = grouped(p.evaluate(sizes));
         [pass.to_string(), when.to_string(), value, p.to_string()]
@@ -153,16 +204,22 @@ fn print(name: &str, formulas: &Formulas, sizes: ReferenceSizes) -> String {
         ]
     };
     let head = right_aligned(rows(&|p, _| p.clone()));
-    // The backward pass of a projection goes to its input and to its matrix.
-    let whole = right_aligned(rows(&|p, times| layer(p, projections, times)));
+    // The backward pass of a matrix goes to its input and to the matrix.
+    let layers = right_aligned(rows(&|p, times| whole(p, layer, times)));
+    let runs = if layer.runs > 1 { format!(", {} runs of each head", layer.runs) } else { String::new() };
+    let order = |p: &Polynomial, times: i64| whole(p, layer, times).order_per_query();
     format!(
         "{name}: floating-point operations at {}, before and after simplification\n\n\
          One head, all queries\n{}\n\
-         The layer: H heads and {} projections\n{}",
+         The layer: H heads, {} projections and the optimizer{runs}\n{}\n\
+         One query, all heads, with d_h = d/H and without what is made once for all queries\n    \
+         forward   O({})\n    backward  O({})\n",
         describe(sizes),
         table(&head, 4),
-        projections,
-        table(&whole, 4)
+        layer.projections,
+        table(&layers, 4),
+        order(&forward.after, 1),
+        order(&backward.after, 2),
     )
 }
 

@@ -4,7 +4,7 @@ use super::update;
 use crate::calculus::Meaning;
 use crate::check::inputs;
 use crate::check::recipe::{ParamValue, Recipe, Values};
-use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Kink, Named};
+use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Kink, Named, StepBackward};
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
@@ -89,6 +89,7 @@ impl Line {
 pub struct Extras<'a> {
     pub hessian: Option<&'a Hessian>,
     pub backward: Option<&'a Backward>,
+    pub step: Option<&'a StepBackward>,
 }
 
 /// The document of a derivation: the stages asked for, or the usual ones.
@@ -105,7 +106,11 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
                 None => continue,
             },
             Stage::Backward => match extras.backward {
-                Some(backward) => ("Backward", backward_lines(derivation, backward, &mut defined)),
+                Some(backward) => {
+                    let step = extras.step.map(|step| update::backward_lines(derivation, step)).unwrap_or_default();
+                    let lines = backward_lines(derivation, backward, &mut defined);
+                    ("Backward", lines.into_iter().chain(step).collect())
+                }
                 None => continue,
             },
         };

@@ -3,7 +3,7 @@
 use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
 use crate::check::inputs;
 use crate::check::recipe::{Method, Tokens, Values, WriteBack};
-use crate::derive::{self, COLUMN, Derivation, Preconditioned};
+use crate::derive::{self, COLUMN, Derivation, Preconditioned, StepBackward};
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::Math;
@@ -131,6 +131,27 @@ fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, define
     lines
 }
 
+/// The backward pass of a step that is more than z − η∇F(z).
+pub fn backward_lines(derivation: &Derivation, step: &StepBackward) -> Vec<Line> {
+    if derivation.update.step_size.is_some() {
+        return vec![];
+    }
+    let page = Page::of(derivation);
+    let symbol = |leaf: &Leaf| Writer::default().write(&Expr::leaf(leaf.clone()));
+    let mut lines = vec![Line::note("The optimizer's step:", &[])];
+    for (i, point) in derivation.recipe.program.gradients.iter().enumerate() {
+        let (force, point) = (page.gradient_symbol(i), Writer::default().write(&page.renamed(point)));
+        let sentence = "{} is the cotangent of {}, and {} what the heads send back to {}.";
+        lines.push(Line::note(sentence, &[symbol(&step.forces[i].leaf), force, symbol(&step.points[i]), point]));
+    }
+    let definitions = step.forces.iter().rev().chain(step.inputs.iter().map(|(_, definition)| definition));
+    for definition in definitions {
+        let value = page.renamed(&definition.value.term);
+        lines.push(Line::equation(Math::symbol(&definition.leaf.name), Writer::default().write(&value)));
+    }
+    lines
+}
+
 /// A = αI − B, A⁻¹ ≈ α⁻¹ Σ_{j ≤ k} (B/α)^j.
 fn series_line(order: u32, preconditioned: &Preconditioned, a: Math) -> Line {
     let b = || Math::symbol("B");
@@ -234,6 +255,25 @@ impl Page<'_> {
         Math::symbol(&self.force_name())
     }
 
+    /// The i-th force; a number only where there are several.
+    fn gradient_name(&self, i: usize) -> String {
+        let force = self.force_name();
+        if self.derivation.recipe.program.gradients.len() == 1 { force } else { format!("{force}{}", i + 1) }
+    }
+
+    fn gradient_symbol(&self, i: usize) -> Math {
+        Math::symbol(&self.gradient_name(i))
+    }
+
+    /// A term of the program with its forces under the names they are printed with.
+    fn renamed(&self, e: &Expr) -> Expr {
+        traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
+            let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
+            let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
+            is_gradient.then(|| Expr::leaf(Leaf { name: self.gradient_name(i).into(), ..leaf.clone() }))
+        })
+    }
+
     fn over_heads(&self, coefficient: Math, factors: Vec<Math>) -> Math {
         Math::product(vec![coefficient, Math::Over("Σ", "h".into(), Box::new(Math::product(factors)))])
     }
@@ -262,21 +302,12 @@ impl Page<'_> {
     /// ẑ = z − η ∇F(z), or the states and look-ahead points of a longer program.
     fn program(&self) -> Vec<Line> {
         let program = &self.derivation.recipe.program;
-        let force = self.force_name();
-        let gradient_name =
-            |i: usize| if program.gradients.len() == 1 { force.clone() } else { format!("{force}{}", i + 1) };
         let mut lines = Vec::new();
-        let rename = |e: &Expr| {
-            traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
-                let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
-                let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
-                is_gradient.then(|| Expr::leaf(Leaf { name: gradient_name(i).into(), ..leaf.clone() }))
-            })
-        };
+        let rename = |e: &Expr| self.renamed(e);
         for (i, point) in program.gradients.iter().enumerate() {
             let at = Writer::default().write(&rename(point));
             if at != Math::symbol("z") {
-                lines.push(Line::note("{} is taken at {}", &[Math::symbol(&gradient_name(i)), at]));
+                lines.push(Line::note("{} is taken at {}", &[self.gradient_symbol(i), at]));
             }
         }
         for (state, next) in program.states.iter().zip(&program.next_states) {

@@ -3,7 +3,8 @@
 //! ```text
 //! raw A ──simplify──▶ A ══ (multiplied out, or one e-graph run) ══ B ◀──simplify── raw B
 //! ```
-//! The raw direction is −∇_q F_h as differentiation leaves it, with values put in and names revealed; F_h is the energy
+//! The raw direction is −∇_q F_h as differentiation leaves it, with values put in and names revealed (of a solved system,
+//! its solution with all names revealed); F_h is the energy
 //! after its own proven simplification, because constraints are put in before differentiating.
 
 use super::Equivalence;
@@ -50,6 +51,9 @@ fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
 /// The proof from the raw direction to the simplified one.
 fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Proof {
     let derivation = derive(recipe, options);
+    if derivation.preconditioned.is_some() {
+        return simplify(&reveal(&derivation.direction.proof.start, &derivation.names), shared).proof;
+    }
     let descent = reveal(&derivation.gradient.proof.start, &derivation.names).neg();
     let raw = match recipe.values {
         Values::Tied => descent,

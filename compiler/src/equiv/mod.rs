@@ -13,7 +13,7 @@ mod reverse;
 
 pub use matching::Matched;
 
-use crate::check::recipe::{Constraint, Recipe, Tokens, Values};
+use crate::check::recipe::{Constraint, Recipe, Tokens, Values, WriteBack};
 use crate::simplify::{Options, Proof};
 
 /// The answer.
@@ -43,8 +43,14 @@ pub fn equivalence(a: &Recipe, b: &Recipe, options: &Options) -> Equivalence {
 /// What sets the layers apart before any formula does.
 fn written_differently(a: &Recipe, b: &Recipe) -> Option<String> {
     let values = |r: &Recipe| match r.values {
-        Values::Free => "has free values and writes back with W_O",
-        Values::Tied => "has tied values and writes back with W1ᵀ",
+        Values::Free => "has free values",
+        Values::Tied => "has tied values",
+    };
+    let write_back = |r: &Recipe| match r.write_back {
+        WriteBack::Transpose => "writes back with W1ᵀ",
+        WriteBack::Pinv => "writes back with W1⁺",
+        WriteBack::Free => "writes back with W_O",
+        WriteBack::FreePinv => "writes back with W_O W_V W1⁺",
     };
     let tokens = |r: &Recipe| match r.tokens {
         Tokens::Fixed => "keeps the attended tokens fixed",
@@ -52,6 +58,9 @@ fn written_differently(a: &Recipe, b: &Recipe) -> Option<String> {
     };
     if a.values != b.values {
         return Some(format!("`{}` {}, `{}` {}", a.name, values(a), b.name, values(b)));
+    }
+    if a.write_back != b.write_back {
+        return Some(format!("`{}` {}, `{}` {}", a.name, write_back(a), b.name, write_back(b)));
     }
     if a.steps != b.steps {
         return Some(format!("`{}` takes {} steps, `{}` {}", a.name, a.steps, b.name, b.steps));

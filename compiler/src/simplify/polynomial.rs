@@ -46,6 +46,21 @@ impl Polynomial {
     pub fn scale(&self, c: i64) -> Polynomial {
         self.times(&Polynomial::constant(c))
     }
+    /// The terms that can lead for one of N queries, with d_h = d/H: what does not grow with the queries is left out, and
+    /// a term is dropped when another is at least as large for all 1 ≤ H ≤ d.
+    pub fn order_per_query(&self) -> String {
+        let shared = self.terms.keys().filter(|[n, ..]| *n > 0);
+        let exponents = shared.map(|powers| powers.map(i64::from)).map(|[n, d, d_h, h]| [n - 1, d + d_h, h - d_h]);
+        let mut terms: Vec<[i64; 3]> = exponents.collect();
+        terms.sort();
+        terms.dedup();
+        let below =
+            |x: &[i64; 3], y: &[i64; 3]| x != y && y[0] >= x[0] && y[1] >= x[1] && y[1] - x[1] + y[2] - x[2] >= 0;
+        let mut leading: Vec<[i64; 3]> = terms.iter().filter(|x| !terms.iter().any(|y| below(x, y))).copied().collect();
+        leading.sort_by_key(|[n, d, h]| (std::cmp::Reverse(*n), *d, *h));
+        let written: Vec<String> = leading.iter().map(order_term).collect();
+        written.join(" + ")
+    }
     pub fn evaluate(&self, sizes: ReferenceSizes) -> f64 {
         let at = [sizes.tokens, sizes.model, sizes.head, sizes.heads];
         let power = |powers: &[u32; 4]| powers.iter().zip(at).map(|(p, x)| x.powi(*p as i32)).product::<f64>();
@@ -80,6 +95,26 @@ impl fmt::Display for Polynomial {
             }
         }
         Ok(())
+    }
+}
+
+/// N·d²/H for exponents of N, d and H.
+fn order_term([n, d, h]: &[i64; 3]) -> String {
+    let power = |symbol: &str, p: i64| format!("{symbol}{}", superscript(p.unsigned_abs() as u32));
+    let factors = [("N", *n), ("d", *d), ("H", *h)];
+    let part = |positive: bool| {
+        let chosen = factors.iter().filter(|(_, p)| *p != 0 && (*p > 0) == positive);
+        chosen.map(|(symbol, p)| power(symbol, *p)).collect::<Vec<_>>().join("·")
+    };
+    match (part(true), part(false)) {
+        (above, below) if below.is_empty() => {
+            if above.is_empty() {
+                "1".to_string()
+            } else {
+                above
+            }
+        }
+        (above, below) => format!("{}/{below}", if above.is_empty() { "1".to_string() } else { above }),
     }
 }
 
