@@ -197,6 +197,7 @@ fn structure(e: &Expr) -> String {
         Op::Weights(kind, axis, _) => format!("weights {kind} {axis}"),
         Op::SmoothMax(kind, axis, _) => format!("smoothmax {kind} {axis}"),
         Op::Select(_) => "select".to_string(),
+        Op::Solve(s) => format!("solve {} {}", s.row, s.column),
         Op::Sum(axis, _) => format!("sum {axis}"),
         Op::Mul(_) => "*".to_string(),
         Op::Add(_) => "+".to_string(),

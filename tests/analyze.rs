@@ -64,6 +64,17 @@ fn shipped_recipes_have_the_shape_one_finds_by_hand() {
         ("lp", Neither, Neither),
         // The same; with the norms put in the cases are x and δ√(2x) − δ²/2 of x = ρ² − q·k_i, concave with equal slopes.
         ("huber", Neither, Concave),
+        // The energies of the above; an optimizer changes nothing about them.
+        ("momentum", Concave, Concave),
+        ("nag", Concave, Concave),
+        ("hopfield", Concave, Concave),
+        ("loop_softmax", Concave, Concave),
+        ("newton_light", Concave, Concave),
+        ("newton_light_exact", Concave, Concave),
+        ("newton", Neither, Concave),
+        ("newton_taylor", Neither, Concave),
+        ("newton_taylor2", Neither, Concave),
+        ("huber_lse_nag", Neither, Concave),
     ];
     let files = std::fs::read_dir(folder("recipes")).expect("recipes").map(|e| e.expect("an entry").path());
     let names = files.filter(|p| p.extension().is_some_and(|e| e == "recipe")).count();
@@ -276,7 +287,7 @@ fn reports_read_as_recorded() {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {
-        for name in ["euclidean", "softmax", "huber", "l1", "entmax15"] {
+        for name in ["euclidean", "softmax", "huber", "l1", "entmax15", "newton", "newton_taylor2", "newton_light"] {
             insta::assert_snapshot!(name, report(&shipped(name)).text());
         }
     });

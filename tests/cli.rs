@@ -423,7 +423,8 @@ fn simplification_never_costs_more() {
             let digits: String = line.split("  ").find(|cell| cell.contains(',')).expect("a value").replace(',', "");
             digits.trim().trim_start_matches("after").trim().parse().expect("a number")
         };
-        let values: Vec<f64> = text.lines().filter(|line| line.starts_with("    ")).map(value).collect();
+        let rows = text.lines().filter(|line| line.starts_with("    ") && !line.contains("O("));
+        let values: Vec<f64> = rows.map(value).collect();
         assert_eq!(values.len(), 8, "{text}");
         assert!(values.chunks(2).all(|pair| pair[1] <= pair[0]), "{text}");
     }

@@ -15,13 +15,9 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests")
 }
 
-/// As the command line does it: check what parses.
+/// As the command line does it.
 fn compile(text: &str) -> (Option<Recipe>, Vec<Diagnostic>) {
-    let (file, diagnostics) = parse(text);
-    if diagnostics.iter().any(Diagnostic::is_error) {
-        return (None, diagnostics);
-    }
-    check(&file, prelude::load())
+    energyc::pipeline::front(text)
 }
 
 fn recipe_files(folder: &Path) -> Vec<PathBuf> {

@@ -174,14 +174,14 @@ fn the_hessian_by_distance_is_the_identity_minus_a_covariance() {
         let centred = Expr::sum(E1, &k(N1, E1).times(&u(E1))).minus(&Expr::sum(E1, &u(E1).times(&mean(E1))));
         let half_centred = Expr::sum(N1, &Expr::mul([p(N1), k(N1, Axis::E), centred]));
         let half_centred = u(Axis::E).minus(&half_centred.over(&t));
-        let term = &found.product.term;
+        let term = &found.product;
         (*term == covariance || *term == half_centred) && !traverse::mentions(term, &inputs::q())
     });
     // And it is the Hessian.
     let product = hessian(&derivation, &Options::default());
     let gradient = reveal(&derivation.gradient.term, &derivation.names);
-    let env = environment(&[product.product.term.clone(), gradient.clone()], &derivation, 5);
-    let got = evaluate(&product.product.term, &env).expect("a value");
+    let env = environment(&[product.product.clone(), gradient.clone()], &derivation, 5);
+    let got = evaluate(&product.product, &env).expect("a value");
     let step = 1e-5;
     let moved = |h: f64| {
         let mut env = env.clone();

@@ -2,7 +2,7 @@
 //!
 //! `INSTA_UPDATE=always cargo test --test golden` rewrites them; read each change as a mathematician would.
 
-use energyc::derive::{Backward, Derivation, Hessian, backward, derive, hessian};
+use energyc::derive::{Backward, Derivation, Hessian, StepBackward, backward, derive, hessian, step_backward};
 use energyc::emit::document::{Extras, Stage, document};
 use energyc::emit::{latex, text};
 use energyc::simplify::Options;
@@ -14,6 +14,13 @@ struct Derived {
     derivation: Derivation,
     hessian: Hessian,
     backward: Backward,
+    step: StepBackward,
+}
+
+impl Derived {
+    fn extras(&self) -> Extras<'_> {
+        Extras { hessian: Some(&self.hessian), backward: Some(&self.backward), step: Some(&self.step) }
+    }
 }
 
 fn derived(path: &Path) -> Derived {
@@ -26,7 +33,8 @@ fn derived(path: &Path) -> Derived {
     let derivation = derive(&recipe, &options);
     let hessian = hessian(&derivation, &options);
     let backward = backward(&derivation, &options);
-    Derived { name: recipe.name.clone(), derivation, hessian, backward }
+    let step = step_backward(&recipe, &options);
+    Derived { name: recipe.name.clone(), derivation, hessian, backward, step }
 }
 
 fn recipes_in(folder: &str) -> Vec<PathBuf> {
@@ -42,7 +50,7 @@ fn recipes_in(folder: &str) -> Vec<PathBuf> {
 
 /// One snapshot a stage, one for all of LaTeX, one for the length of the proofs.
 fn check(d: &Derived) {
-    let extras = Extras { hessian: Some(&d.hessian), backward: Some(&d.backward) };
+    let extras = d.extras();
     let print = |stages: &[Stage]| text::print(&document(&d.derivation, extras, stages));
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../tests/golden");
@@ -65,14 +73,14 @@ fn proof_lengths(d: &Derived) -> String {
     let stages = d.derivation.stages().into_iter().map(|(name, s)| (name.to_string(), s));
     let back = d.backward.definitions.iter().chain(&d.backward.gradients);
     let back = back.map(|definition| (definition.leaf.name.to_string(), &definition.value));
-    let all = stages.chain(back).chain([("hessian".to_string(), &d.hessian.product)]);
+    let all = stages.chain(back).chain(d.hessian.form.iter().map(|part| ("hessian".to_string(), part)));
     all.map(|(name, s)| format!("{name}: {} steps\n", s.proof.len())).collect()
 }
 
 #[test]
 fn shipped_recipes_derive_as_recorded() {
     let files = recipes_in("recipes");
-    assert!(files.len() >= 12, "the shipped recipes are found");
+    assert!(files.len() >= 22, "the shipped recipes are found");
     files.iter().for_each(|path| check(&derived(path)));
 }
 
@@ -95,10 +103,7 @@ fn first_order_rules_of_shipped_recipes_are_found_within_the_limits() {
 
 #[test]
 fn deriving_again_gives_the_same_bytes() {
-    let extras = |d: &Derived| {
-        let extras = Extras { hessian: Some(&d.hessian), backward: Some(&d.backward) };
-        text::print(&document(&d.derivation, extras, &Stage::ALL))
-    };
+    let extras = |d: &Derived| text::print(&document(&d.derivation, d.extras(), &Stage::ALL));
     for path in recipes_in("recipes") {
         assert_eq!(extras(&derived(&path)), extras(&derived(&path)), "{}", path.display());
     }

@@ -21,7 +21,7 @@ fn terms(source: &str) -> Vec<String> {
     let named = d.names.iter().map(|n| n.value().to_string());
     let stages = d.stages().into_iter().map(|(_, s)| s.term.to_string());
     let back = b.definitions.iter().chain(&b.gradients).map(|x| x.value.term.to_string());
-    named.chain(stages).chain(back).chain([h.product.term.to_string()]).collect()
+    named.chain(stages).chain(back).chain([h.product.to_string()]).collect()
 }
 
 /// The recipe with the ingredients it uses written out in front, so that they can be renamed too.

@@ -423,8 +423,8 @@ fn proofs() -> Vec<(Proof, RuleSet)> {
         let stages = derivation.stages().map(|(_, stage)| stage.proof.clone());
         let cotangents = backward(&derivation, &Options::default()).definitions;
         let more = cotangents.into_iter().map(|d| d.value.proof);
-        let curvature = hessian(&derivation, &Options::default()).product.proof;
-        let proofs = stages.into_iter().chain(more).chain([curvature]).filter(|proof| !proof.is_empty());
+        let curvature = hessian(&derivation, &Options::default()).form.into_iter().map(|part| part.proof);
+        let proofs = stages.into_iter().chain(more).chain(curvature).filter(|proof| !proof.is_empty());
         all.extend(proofs.map(|proof| (proof, options.rules.clone())));
     }
     all

@@ -187,17 +187,15 @@ fn a_direction_uphill_fails() {
 #[test]
 fn a_wrong_hessian_fails() {
     let mut parts = parts("softmax");
-    let product = parts.hessian.product.term.neg();
-    parts.hessian.matrix = parts.hessian.matrix.map(|m| m.neg());
-    parts.hessian.product = as_is(product);
+    parts.hessian.matrix = parts.hessian.matrix.neg();
+    parts.hessian.product = parts.hessian.product.neg();
     assert_eq!(failing(&verify_derivation(&parts)), ["hessian"]);
 }
 
 #[test]
 fn a_wrong_matrix_fails() {
     let mut parts = parts("euclidean");
-    let matrix = parts.hessian.matrix.expect("a matrix");
-    parts.hessian.matrix = Some(scaled(&matrix));
+    parts.hessian.matrix = scaled(&parts.hessian.matrix);
     assert_eq!(failing(&verify_derivation(&parts)), ["hessian matrix"]);
 }
 
@@ -231,9 +229,9 @@ fn a_backward_pass_that_forgets_masks_fails() {
 #[test]
 fn a_wrong_simplification_fails() {
     let mut parts = parts("softmax");
-    let product = &mut parts.hessian.product;
-    product.proof = Proof::trivial(&scaled(&product.term));
-    product.proof.end = product.term.clone();
+    let form = &mut parts.hessian.form[0];
+    form.proof = Proof::trivial(&scaled(&form.term));
+    form.proof.end = form.term.clone();
     let report = verify_derivation(&parts);
     assert_eq!(failing(&report), ["simplified", "proofs"]);
 }
@@ -241,18 +239,18 @@ fn a_wrong_simplification_fails() {
 #[test]
 fn a_wrong_proof_fails() {
     let base = parts("euclidean");
-    let steps = |parts: &mut Parts| {
-        let lemmas = &mut parts.hessian.product.proof.lemmas;
-        lemmas.iter_mut().find(|l| !l.steps.is_empty()).expect("a step").steps.remove(0)
-    };
+    fn lemma(parts: &mut Parts) -> &mut energyc::simplify::proof::Lemma {
+        let lemmas = parts.hessian.form.iter_mut().flat_map(|form| &mut form.proof.lemmas);
+        lemmas.into_iter().find(|l| !l.steps.is_empty()).expect("a step")
+    }
+    let steps = |parts: &mut Parts| lemma(parts).steps.remove(0);
     let mut parts = base.clone();
     steps(&mut parts);
     assert_eq!(failing(&verify_derivation(&parts)), ["proofs"], "a step is missing");
 
     let mut parts = base.clone();
-    let mut step = steps(&mut parts);
+    let step = &mut lemma(&mut parts).steps[0];
     step.forward = !step.forward;
-    parts.hessian.product.proof.lemmas[0].steps.insert(0, step);
     assert_eq!(failing(&verify_derivation(&parts)), ["proofs"], "a step goes the wrong way");
 
     let mut parts = base.clone();
@@ -272,8 +270,9 @@ fn a_wrong_rule_is_caught() {
         rule.right = Pattern::parse(right).expect("a pattern");
         let options = Options { rules: RuleSet::of(rules), ..Options::default() };
         let parts = Parts::of(&stored("euclidean"), &options);
-        let refused = [&parts.derivation.gradient, &parts.derivation.direction, &parts.hessian.product]
+        let refused = [&parts.derivation.gradient, &parts.derivation.direction]
             .into_iter()
+            .chain(&parts.hessian.form)
             .chain(parts.backward.gradients.iter().map(|d| &d.value))
             .any(|s| !s.rejected.is_empty());
         let report = verify_derivation(&parts);

@@ -166,7 +166,7 @@ fn unsolvable(derivation: &Derivation, done: &Preconditioned, how: &Precondition
         matrix(&system, &env).is_none_or(|matrix| linear::is_singular(&matrix))
     });
     let count = singular.count() as u64;
-    let damp = "damp it, as in `eps = 1`: the step solves with the Hessian plus eps times the identity";
+    let damp = "damp it: `eps = 1` where the optimizer has it, or `solve(hess(z) + 1, grad(z))` in one of your own";
     if count == SEEDS {
         let message = format!("the Hessian of `{name}` is singular for a query that sees one token");
         return Some(Diagnostic::new(Code::SingularHessian, message).at(how.span, "has no solution there").help(damp));

@@ -5,11 +5,18 @@ use super::draws::{Ball, settings};
 use super::numbers::{Claims, Seen, look};
 use super::parts::parts;
 use super::verdict::{self, Verdict};
+use crate::calculus;
 use crate::check::inputs;
-use crate::derive::{Derivation, Hessian, hessian, reveal};
+use crate::derive::{Derivation, Hessian, hessian};
 use crate::ir::{Expr, Func, Op, traverse};
 use crate::simplify::Options;
 use crate::verify::stable;
+
+/// The Hessian times its probe as differentiation leaves it: covariances are centred there, and lose no digits.
+fn centred_product(energy: &Expr, hessian: &Hessian) -> Expr {
+    let gradient = calculus::gradient(&stable(energy), &inputs::q());
+    calculus::hessian_vector(&gradient, &inputs::q(), &hessian.probe, &[])
+}
 
 /// One energy.
 pub struct Subject {
@@ -39,7 +46,7 @@ impl Subject {
         let parts = parts(simplified, &q, &hessian.probe);
         let claims = Claims {
             energy: stable(energy),
-            product: reveal(&hessian.product, &derivation.names),
+            product: centred_product(energy, &hessian),
             curvature: verdict::proven(composed, &parts, !hessian.kinks.is_empty()),
             kinks: hessian.kinks.clone(),
             probe: hessian.probe.clone(),

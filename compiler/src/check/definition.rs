@@ -43,12 +43,6 @@ fn used_names(ingredient: &Ingredient) -> BTreeSet<&str> {
     let defaults = ingredient.params.iter().filter_map(|param| param.default.as_ref());
     for expr in ingredient.body.iter().map(|stmt| &stmt.value).chain(defaults) {
         collect_names(expr, &mut used);
-        // A parameter may stand for a way to solve.
-        visit(expr, &mut |expr| {
-            if let ExprKind::Call { name, .. } = &expr.node {
-                used.insert(&name.text);
-            }
-        });
     }
     used
 }

@@ -116,6 +116,12 @@ impl<'a> Checker<'a> {
             return false;
         };
         let name = &later.name.text;
+        if later.name == stmt.name {
+            let diagnostic = Diagnostic::new(Code::RecursiveDefinition, format!("`{name}` is defined by itself"))
+                .at(stmt.value.span, format!("needs `{name}`"));
+            self.report(diagnostic);
+            return true;
+        }
         let diagnostic = Diagnostic::new(Code::RecursiveDefinition, format!("`{name}` is used before it exists"))
             .at(stmt.value.span, format!("needs `{name}`"))
             .also(later.name.span, "which begins here")

@@ -85,7 +85,7 @@ impl Checker<'_> {
                     return None;
                 }
             },
-            None => scope.value(&name.text).cloned().or_else(|| Some(self.remember((Method::Exact, None)))),
+            None => Some(self.remember((Method::Exact, None))),
         };
         let (operator, vector, way) = (operator?, vector?, way?);
         let Some((method, scale)) = self.way_of(&way.expr) else {
@@ -130,6 +130,8 @@ impl Checker<'_> {
             ExprKind::Name(name) if name == "exact" && !scope.knows(name) => {
                 Some(Some(self.remember((Method::Exact, None))))
             }
+            // What is wrong with it has been said.
+            ExprKind::Name(name) if scope.knows(name) && scope.value(name).is_none() => Some(None),
             ExprKind::Name(name) => {
                 let value = scope.value(name)?;
                 self.way_of(&value.expr).map(|_| Some(value.clone()))

@@ -89,8 +89,8 @@ fn score_slope(recipe: &Recipe, named: &Named, raw: &Expr, tidy: &impl Fn(&Expr)
 /// The term multiplied out, unless that makes it too large.
 fn multiplied_out(e: &Expr, options: &Options) -> Option<Simplified> {
     let (end, steps) = expand(e, &options.rules, Extent::Expand)?;
-    let proof = Proof::from_lemmas(e, vec![Lemma { start: e.clone(), steps, end }]);
-    Some(Simplified { term: proof.end.clone(), proof, hit_limit: false, rejected: vec![] })
+    let lemma = Lemma { start: e.clone(), steps, end };
+    Simplified::proven(Proof::from_lemmas(e, vec![lemma]), options)
 }
 
 /// The term with slopes under their names, at whatever token.

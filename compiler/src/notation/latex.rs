@@ -11,8 +11,13 @@ pub fn print(m: &Math) -> String {
         Math::Symbol(s) => print_symbol(s),
         Math::Sum(terms) => print_terms(terms),
         Math::Product(factors) => {
-            let parts: Vec<String> = factors.iter().map(factor).collect();
-            parts.join(r"\, ")
+            let last = factors.len().saturating_sub(1);
+            let parts = factors.iter().enumerate().map(|(j, f)| match f {
+                // A Σ reaches as far as the product goes.
+                Math::Over(..) | Math::Call("log", _) if j < last => parenthesized(f),
+                f => factor(f),
+            });
+            parts.collect::<Vec<_>>().join(r"\, ")
         }
         Math::Fraction(a, b) => format!(r"\frac{{{}}}{{{}}}", print(a), print(b)),
         Math::Power(base, exponent) => format!("{}^{{{}}}", tight(base), print(exponent)),

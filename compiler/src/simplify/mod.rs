@@ -65,6 +65,11 @@ pub struct Simplified {
 }
 
 impl Simplified {
+    /// What a proof shows, if it holds and so do the numbers.
+    pub fn proven(proof: Proof, options: &Options) -> Option<Simplified> {
+        let holds = validate(&proof, options).is_ok();
+        holds.then(|| Simplified { term: proof.end.clone(), proof, hit_limit: false, rejected: vec![] })
+    }
     /// A term nothing is to be done about.
     pub fn as_it_is(e: &Expr) -> Simplified {
         Simplified { term: e.clone(), proof: Proof::trivial(e), hit_limit: false, rejected: vec![] }
