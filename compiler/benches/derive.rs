@@ -1,6 +1,7 @@
 //! How long it takes from text to a derived, simplified and proven rule with its backward pass.
 //!
-//! `cargo bench -p energyc` — every shipped recipe should stay under 100 ms, all of them under a second.
+//! `cargo bench -p energyc` — every shipped recipe should stay under 300 ms (first-order ones under 100), and a series
+//! should take at most four times as long when its order doubles.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use energyc::simplify::Options;
@@ -32,10 +33,22 @@ fn whole(source: &str) -> usize {
     backward.gradients.len()
 }
 
+/// Newton's method on distances, the inverse Hessian taken to some order.
+fn series(order: u32) -> String {
+    format!(
+        "recipe series {{ local euclidean; global lse(T = learn(1)); optimizer newton(solve = taylor({order})); \
+         values tied; }}"
+    )
+}
+
 fn bench(c: &mut Criterion) {
     let all = recipes();
     for (name, source) in &all {
         c.bench_function(name, |b| b.iter(|| whole(black_box(source))));
+    }
+    for order in [1, 2, 4, 8] {
+        let source = series(order);
+        c.bench_function(&format!("series of order {order}"), |b| b.iter(|| whole(black_box(&source))));
     }
     c.bench_function("all recipes", |b| b.iter(|| all.iter().map(|(_, s)| whole(black_box(s))).sum::<usize>()));
 }

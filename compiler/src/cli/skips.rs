@@ -159,7 +159,11 @@ fn print(name: &str, unrolled: &Unrolled, connections: &Connections, values: Opt
         [] => String::new(),
         points => format!("; {} is where layer {layers} would take a gradient", points.join(", as ")),
     };
-    out.push_str(&format!("\nf⁽ᵏ⁾ is −∇F in layer k{taken}.\n{}", counts(&result, unrolled, connections)));
+    out.push_str(&format!(
+        "\nf⁽ᵏ⁾ is {} in layer k{taken}.\n{}",
+        unrolled.output,
+        counts(&result, unrolled, connections)
+    ));
     out
 }
 

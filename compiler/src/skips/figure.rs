@@ -99,7 +99,7 @@ fn legend(connections: &Connections, has_lookahead: bool) -> Vec<(&'static str, 
     let mut from_origin = connections.all.iter().filter(|connection| connection.from == Node::Token(0));
     let own = if from_origin.all(|connection| connection.weight.is_one()) { ", with weight 1" } else { "" };
     lines.push((GRAY, format!("z^{{(0)}} itself{own}")));
-    lines.push((DARK, "where layer k takes its gradient: f^{(k)} = −∇F there".to_string()));
+    lines.push((DARK, "where layer k takes its gradient, which gives f^{(k)}".to_string()));
     lines
 }
 

@@ -18,6 +18,8 @@ pub const MAX_LAYERS: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Unrolled {
     pub layers: usize,
+    /// What f^(k) is: −∇F, or the solution of the optimizer's system.
+    pub output: &'static str,
     /// Gradients taken in one layer.
     pub gradients: usize,
     /// z^(0), …, z^(L).
@@ -67,7 +69,8 @@ pub fn unroll(recipe: &Recipe, layers: usize, values: &Values) -> Result<Unrolle
     }
     let steps = recipe.steps as usize;
     let gradients = steps * program.gradients.len();
-    let mut unrolled = Unrolled { layers, gradients, tokens: vec![Form::origin()], points: vec![] };
+    let output = if recipe.program.preconditioner.is_some() { "−A⁻¹∇F, head by head," } else { "−∇F" };
+    let mut unrolled = Unrolled { layers, output, gradients, tokens: vec![Form::origin()], points: vec![] };
     // Of the layer that comes next only the points are wanted.
     for _ in 0..=layers {
         let token = unrolled.tokens.last().cloned().unwrap_or_default();
