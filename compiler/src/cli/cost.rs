@@ -81,15 +81,22 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
     let backward = derive::backward(&readable, &Options::default());
     let options = Options { objective: Objective::Cheapest(sizes), ..Options::default() };
     let cheap = options_for(recipe, &options);
+    // Each formula is made as cheap as it can be by itself; what they share may make the printed ones cheaper together.
+    let values: Vec<(String, Expr)> = readable.names.iter().map(|n| (n.leaf.name.to_string(), n.value())).collect();
+    let named = values.iter().map(|(name, value)| (name.clone(), simplify(value, &cheap)));
     let direction = simplify(&readable.direction.term, &cheap);
+    let cheapest: Vec<(String, Simplified)> = [("o_h".to_string(), direction)].into_iter().chain(named).collect();
+    let printed = values.iter().map(|(name, value)| (name.clone(), Simplified::as_it_is(value)));
+    let printed: Vec<(String, Simplified)> = [("o_h".to_string(), readable.direction.clone())].into_iter().chain(printed).collect();
+    let total = |formulas: &Vec<(String, Simplified)>| operations(&terms(formulas)).evaluate(sizes);
+    let forward = if total(&printed) < total(&cheapest) { printed } else { cheapest };
+    let direction = forward[0].1.clone();
     let cheapest = Derivation { direction: direction.clone(), ..readable.clone() };
-    let names = readable.names.iter();
-    let named = names.map(|named| (named.leaf.name.to_string(), simplify(&named.value(), &cheap)));
     let layer = layer_of(recipe, &direction.term, &readable);
     Formulas {
         forward_before: vec![differentiated(&readable)],
         backward_before: wanted(recipe, backward).map(|d| reveal(&d.value.proof.start, &readable.names)).collect(),
-        forward: std::iter::once(("o_h".to_string(), direction)).chain(named).collect(),
+        forward,
         backward: wanted(recipe, derive::backward(&cheapest, &options))
             .map(|d| (d.leaf.name.to_string(), d.value))
             .collect(),

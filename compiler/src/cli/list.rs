@@ -3,7 +3,10 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::derive;
+use crate::calculus::Meaning;
+use crate::derive::{self, Derivation, Named, reveal};
+use crate::emit::document::shown;
+use crate::ir::Expr;
 use crate::notation::text;
 use crate::pipeline;
 use crate::prelude;
@@ -99,12 +102,19 @@ fn comment_above(text: &str) -> String {
     comments.last().unwrap_or("").trim().to_string()
 }
 
+/// The direction with the vectors of a solved system written out, as far as one line can hold.
+fn written_out(derivation: &Derivation) -> Expr {
+    let shown = shown(derivation, &derivation.direction.term);
+    let is_solution = |named: &&Named| matches!(named.meaning, Meaning::Solution { .. });
+    reveal(&shown, &derivation.names.iter().filter(is_solution).cloned().collect::<Vec<_>>())
+}
+
 /// A recipe with its direction, and the second line of its text, which says what it is.
 fn recipe(shipped: &Shipped) -> Entry {
     let (recipe, _) = pipeline::front(shipped.text);
     let formula = recipe.map(|recipe| {
         let derivation = derive::derive(&recipe, &Options::default());
-        format!("o = {}", text::plain(&derivation.direction.term))
+        format!("o = {}", text::plain(&written_out(&derivation)))
     });
     let comments = shipped.text.lines().map_while(|line| line.strip_prefix("//"));
     let comments: Vec<&str> = comments.map(str::trim).collect();

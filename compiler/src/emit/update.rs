@@ -124,7 +124,7 @@ fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, define
     if how.curvature.sign() == Sign::Negative {
         lines.push(Line::note(
             "{} has the opposite sign of {}: Newton's step itself would be {}.",
-            &[a(), hessian(), Math::Product(vec![inverse(hessian()), nabla_head()]).negated()],
+            &[a(), hessian(), Math::product(vec![inverse(hessian()), nabla_head()]).negated()],
         ));
     }
     lines.extend(page.repeated());
@@ -358,7 +358,7 @@ impl Page<'_> {
             Some(_) => {
                 let a = Math::symbol(&derive::unused("A", &self.derivation.recipe));
                 let inverse = Math::Power(Box::new(a), Box::new(Math::one().negated()));
-                Math::Product(vec![inverse, nabla_head()]).negated()
+                Math::product(vec![inverse, nabla_head()]).negated()
             }
         };
         let has = format!("{{}} has the sign of the {sign} {{}}.");

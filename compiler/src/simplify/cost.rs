@@ -263,15 +263,20 @@ fn own_operations(e: &Expr) -> Polynomial {
     }
 }
 
-/// A chain of binary operations, operands with few axes first so that small products are formed first.
+/// A chain of binary operations; of all pairs, the one with the smallest result is formed first.
 fn chain(xs: &[Expr], is_free: impl Fn(&Expr) -> bool) -> Polynomial {
-    let mut operands: Vec<&Expr> = xs.iter().filter(|x| !is_free(x)).collect();
-    operands.sort_by_key(|x| x.axes().iter().count());
-    let mut axes = operands.first().map_or(AxisSet::EMPTY, |x| x.axes());
-    operands.iter().skip(1).fold(Polynomial::default(), |total, x| {
-        axes = axes.union(x.axes());
-        total.plus(&entries(axes))
-    })
+    let size = |axes: AxisSet| entries(axes).evaluate(ReferenceSizes::default());
+    let mut operands: Vec<AxisSet> = xs.iter().filter(|x| !is_free(x)).map(|x| x.axes()).collect();
+    let mut total = Polynomial::default();
+    while operands.len() > 1 {
+        let pairs = (0..operands.len()).flat_map(|i| (i + 1..operands.len()).map(move |j| (i, j)));
+        let union = |(i, j): &(usize, usize)| size(operands[*i].union(operands[*j]));
+        let Some((i, j)) = pairs.min_by(|a, b| union(a).total_cmp(&union(b))) else { break };
+        let both = operands[i].union(operands.remove(j));
+        operands[i] = both;
+        total = total.plus(&entries(both));
+    }
+    total
 }
 
 /// How many times a term runs over the tokens.
