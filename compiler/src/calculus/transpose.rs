@@ -70,19 +70,42 @@ pub fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
 }
 
 /// Σ_c y[c]·x[c] with A x = b and b linear in the direction is Σ_r λ[r]·b[r] with Aᵀ λ = y.
+///
+/// The sum over c is brought to the solution first: into sums, and past those over other axes.
 fn solution(body: &Expr, axis: Axis, direction: &Leaf) -> Option<Expr> {
-    let is_linear = |x: &Expr| traverse::mentions(x, direction);
-    if let Op::Add(terms) = body.op() {
-        let moved = |x: &Expr| solution(x, axis, direction).unwrap_or_else(|| Expr::sum(axis, x));
-        let any = terms.iter().any(|x| solution(x, axis, direction).is_some());
-        return any.then(|| Expr::add(terms.iter().map(moved)));
+    let solves = |x: &Expr| {
+        traverse::subterms(x).iter().any(|y| matches!(y.op(), Op::Solve(_)) && traverse::mentions(y, direction))
+    };
+    // Only sums over components may change places with any other.
+    if !matches!(axis.space, Space::Head | Space::Model) {
+        return None;
     }
     let factors = body.factors();
-    let at = factors.iter().position(|x| matches!(x.op(), Op::Solve(s) if s.column == axis) && is_linear(x))?;
-    let Op::Solve(s) = factors[at].op() else { return None };
+    let at = factors.iter().position(solves)?;
     let others = Expr::mul(factors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, x)| x.clone()));
-    let lambda = Expr::solve(s.column, s.row, &s.matrix, &others);
-    Some(Expr::sum(s.row, &lambda.times(&s.right)))
+    let inside = |x: &Expr| solution(x, axis, direction).unwrap_or_else(|| Expr::sum(axis, x));
+    match factors[at].op() {
+        Op::Solve(s) if s.column == axis => {
+            let row = body.axes().union(s.matrix.axes()).union(s.right.axes()).with(axis).fresh(axis.space);
+            let [matrix, right] = [&s.matrix, &s.right].map(|x| traverse::rename(x, s.row, row));
+            Some(Expr::sum(row, &Expr::solve(axis, row, &matrix, &others).times(&right)))
+        }
+        Op::Add(terms) => Some(Expr::add(terms.iter().map(|term| inside(&term.times(&others))))),
+        Op::Sum(inner, x) => {
+            let (inner, x) = apart(*inner, x, &others);
+            Some(Expr::sum(inner, &inside(&x.times(&others))))
+        }
+        _ => None,
+    }
+}
+
+/// The axis under a name that the other term does not have.
+fn apart(axis: Axis, x: &Expr, other: &Expr) -> (Axis, Expr) {
+    if axis.space == Space::Query || !other.has_axis(axis) {
+        return (axis, x.clone());
+    }
+    let fresh = x.axes().union(other.axes()).with(axis).fresh(axis.space);
+    (fresh, traverse::rename(x, axis, fresh))
 }
 
 fn map(parts: Parts, f: impl Fn(&Expr) -> Expr) -> Parts {

@@ -163,7 +163,7 @@ impl<'a> Checker<'a> {
         let renumbered = |e: &Expr| {
             traverse::substitute_leaves(e, &mut |leaf| {
                 let at = used.iter().position(|i| leaf.same_input(&inputs::gradient(*i)))?;
-                Some(Expr::leaf(inputs::gradient(at)))
+                Some(Expr::leaf(Leaf { axes: leaf.axes.clone(), ..inputs::gradient(at) }))
             })
         };
         Some(Program {

@@ -97,7 +97,7 @@ pub struct Program {
 /// A⁻¹ with A = curvature·∇²F_h + shift·I, head by head in the space of q: exactly, or by a truncated series.
 ///
 /// Writing A = αI − B and B = s·B₀ with s the number that does not depend on tokens, `scale` takes the place of s.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Preconditioner {
     pub curvature: Expr,
     pub shift: Expr,
@@ -105,6 +105,14 @@ pub struct Preconditioner {
     pub scale: Option<Expr>,
     /// Where the file asks for it.
     pub span: Span,
+}
+
+/// The same system, wherever it is asked for.
+impl PartialEq for Preconditioner {
+    fn eq(&self, other: &Preconditioner) -> bool {
+        let Preconditioner { curvature, shift, method, scale, span: _ } = self;
+        (curvature, shift, method, scale) == (&other.curvature, &other.shift, &other.method, &other.scale)
+    }
 }
 
 /// How a system is solved.

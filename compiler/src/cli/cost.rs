@@ -87,7 +87,8 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
     let direction = simplify(&readable.direction.term, &cheap);
     let cheapest: Vec<(String, Simplified)> = [("o_h".to_string(), direction)].into_iter().chain(named).collect();
     let printed = values.iter().map(|(name, value)| (name.clone(), Simplified::as_it_is(value)));
-    let printed: Vec<(String, Simplified)> = [("o_h".to_string(), readable.direction.clone())].into_iter().chain(printed).collect();
+    let printed: Vec<(String, Simplified)> =
+        [("o_h".to_string(), readable.direction.clone())].into_iter().chain(printed).collect();
     let total = |formulas: &Vec<(String, Simplified)>| operations(&terms(formulas)).evaluate(sizes);
     let forward = if total(&printed) < total(&cheapest) { printed } else { cheapest };
     let direction = forward[0].1.clone();

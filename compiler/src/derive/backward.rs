@@ -80,10 +80,11 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
             Meaning::Formula(_) => (received, format!("∂{}", named.leaf.name)),
             // A x = b:  λ = A⁻¹ ∂x, and then ⟨λ, b⟩ − ⟨λ, A x⟩ with λ and x held constant. A is symmetric.
             Meaning::Solution { system, product, probe } => {
-                let Op::Solve(s) = system.op() else { continue };
+                let (c, solution) = system.split_coefficient();
+                let Op::Solve(s) = solution.op() else { continue };
                 let leaf = Leaf { role: Role::Adjoint, ..vector_leaf("lambda", number, recipe) };
                 let lambda = Expr::leaf(leaf.clone());
-                let right = traverse::rename(&s.right, s.row, s.column);
+                let right = traverse::rename(&s.right, s.row, s.column).scale(&c);
                 let moved = applied(product, probe, &Expr::leaf(named.leaf.clone()));
                 pieces.push(scalar(&lambda.times(&right.minus(&moved))));
                 let received = traverse::rename(&received, s.column, s.row);

@@ -66,15 +66,20 @@ struct Layer<'a> {
     kinks: Vec<Kink>,
 }
 
+/// Names no parameter can have.
+const OUTPUT: &str = "output of the head";
+const POINT: &str = "point of the force";
+const FORCE: &str = "cotangent of the force";
+
 /// Cotangents under the names of their inputs.
 type Cotangents = HashMap<String, Tensor>;
 
 fn write_back() -> Leaf {
-    Leaf::new(Role::Matrix, 50, "M", &[Axis::C, Axis::E], Sign::Unknown)
+    Leaf::new(Role::Matrix, 50, "matrix of the write-back", &[Axis::C, Axis::E], Sign::Unknown)
 }
 
 fn w_v() -> Leaf {
-    Leaf::new(Role::Matrix, 51, "W_V", &[Axis::E, Axis::C], Sign::Unknown)
+    Leaf::new(Role::Matrix, 51, "matrix of the values", &[Axis::E, Axis::C], Sign::Unknown)
 }
 
 fn matrices() -> [Leaf; 4] {
@@ -111,7 +116,7 @@ impl Layer<'_> {
 
     fn against_slopes(&self, sources: &[Leaf], sample: &Sample) -> Result<Option<Gap>, String> {
         let runs = self.forward(&sample.env)?;
-        let points = runs.iter().flatten().filter(|at| at.values.contains_key("y"));
+        let points = runs.iter().flatten().filter(|at| at.values.contains_key(POINT));
         if points.into_iter().any(|at| self.kinks.iter().any(|kink| near(kink, at))) {
             return Ok(None);
         }
@@ -135,7 +140,7 @@ impl Layer<'_> {
             let mut points = Vec::new();
             for (i, point) in program.gradients.iter().enumerate() {
                 let at = self.at_point(&now, value(point, &TOKEN, &now)?)?;
-                let force = value(&applied(write_back(), Axis::E, vector("o", &HEAD)).neg(), &TOKEN, &at)?;
+                let force = value(&applied(write_back(), Axis::E, vector(OUTPUT, &HEAD)).neg(), &TOKEN, &at)?;
                 now.values.insert(inputs::gradient(i).name.to_string(), force);
                 points.push(at);
             }
@@ -157,9 +162,9 @@ impl Layer<'_> {
         if self.evolves {
             at.values.insert(inputs::h().name.to_string(), y.with_axes(OTHER.to_vec()));
         }
-        at.values.insert("y".into(), y);
+        at.values.insert(POINT.into(), y);
         for (name, matrix, from, axes) in [
-            (inputs::q(), inputs::w1(), vector("y", &TOKEN), inputs::q().axes),
+            (inputs::q(), inputs::w1(), vector(POINT, &TOKEN), inputs::q().axes),
             (inputs::k(), inputs::w2(), inputs::h(), inputs::k().axes),
             (inputs::v(), w_v(), inputs::h(), inputs::v().axes),
         ] {
@@ -167,7 +172,7 @@ impl Layer<'_> {
             at.values.insert(name.name.to_string(), projected);
         }
         let direction = value(&self.direction, &HEAD, &at)?;
-        at.values.insert("o".into(), direction);
+        at.values.insert(OUTPUT.into(), direction);
         Ok(at)
     }
 
@@ -205,9 +210,9 @@ impl Layer<'_> {
     /// From the cotangent of a force to that of its point; everybody else's is added up.
     fn through_heads(&self, at: &Env, force: Tensor, total: &mut Cotangents) -> Result<Tensor, String> {
         let mut at = at.clone();
-        at.values.insert("∂f".into(), force);
+        at.values.insert(FORCE.into(), force);
         let cotangent = &self.parts.backward.cotangent;
-        let back = applied(write_back(), Axis::C, vector("∂f", &TOKEN)).neg();
+        let back = applied(write_back(), Axis::C, vector(FORCE, &TOKEN)).neg();
         at.values.insert(cotangent.name.to_string(), value(&back, &HEAD, &at)?);
         for leaf in [inputs::q(), inputs::k(), inputs::v()] {
             at.values.insert(format!("∂{}", leaf.name), Tensor::build(&leaf.axes, |a| at.sizes.length(a), |_| 0.0));
@@ -221,7 +226,7 @@ impl Layer<'_> {
         }
         let [q, k, v] =
             [inputs::q(), inputs::k(), inputs::v()].map(|leaf| vector(&format!("∂{}", leaf.name), &leaf.axes));
-        let outer = Expr::sum(Axis::T, &Expr::leaf(q.clone()).times(&Expr::leaf(vector("y", &TOKEN))));
+        let outer = Expr::sum(Axis::T, &Expr::leaf(q.clone()).times(&Expr::leaf(vector(POINT, &TOKEN))));
         add(total, &inputs::w1().name, value(&outer, &inputs::w1().axes, &at)?);
         let others = applied(inputs::w2(), Axis::E, k).plus(&applied(w_v(), Axis::E, v));
         let others = value(&others, &OTHER, &at)?;
