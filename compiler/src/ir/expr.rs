@@ -126,7 +126,7 @@ pub enum Op {
     Add(Vec<Expr>),
 }
 
-/// x with Σ_column matrix[row, column]·x[column] = right[row]; the row axis is bound. A singular system has the
+/// x with Σ_column `matrix[row, column]`·`x[column]` = `right[row]`; the row axis is bound. A singular system has the
 /// solution 0, as 1/0 is 0.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct System {
