@@ -557,3 +557,24 @@ fn a_figure_is_written_over_an_older_one_but_over_nothing_else() {
     draw("missing/a.svg").exits(1).says("cannot write");
     assert_eq!(fs::read_dir(folder.path()).expect("entries").count(), 3);
 }
+
+/// What the shipped optimizers look like, in every format; the figure included.
+#[test]
+fn shipped_optimizers_unroll_as_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../tests/golden/skips");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for name in ["momentum", "nag"] {
+            for format in ["text", "latex", "json"] {
+                let printed = run_in(folder.path(), &["skips", name, "--layers", "3", "--format", format]).exits(0).out;
+                insta::assert_snapshot!(format!("{name}.{format}"), printed);
+            }
+            run_in(folder.path(), &["skips", name, "--layers", "3", "--svg", "figure.svg"]).exits(0);
+            let figure = fs::read_to_string(folder.path().join("figure.svg")).expect("a figure");
+            insta::assert_snapshot!(format!("{name}.figure"), figure);
+        }
+    });
+}
