@@ -12,6 +12,7 @@ use energyc::calculus;
 use energyc::check::{Recipe, inputs};
 use energyc::derive::{self, Backward, Derivation};
 use energyc::diagnostic::{Diagnostic, render_all};
+use energyc::emit::document::Stage;
 use energyc::ir::eval::{Env, Sizes, evaluate};
 use energyc::ir::sample::Random;
 use energyc::ir::tensor::{Tensor, broadcast};
@@ -1563,4 +1564,93 @@ fn loop_softmax_runs_as_written_by_hand() {
         carried = program.step(&carried, &|z| layer.force(z, |case| along(&derived, &HEAD, &case.env(&params))));
         assert_rows_close(&carried.z, &z, 1e-10, &format!("step {step}"));
     }
+}
+
+// Programs nobody thought of.
+
+/// A random program over z, states and gradients, with vectors where vectors belong.
+struct Programs(Random);
+
+impl Programs {
+    fn pick<'a>(&mut self, options: &[&'a str]) -> &'a str {
+        options[self.0.below(options.len())]
+    }
+
+    fn vector(&mut self, depth: usize, names: &[String]) -> String {
+        if depth == 0 || self.0.uniform() < 0.2 {
+            return names[self.0.below(names.len())].clone();
+        }
+        let (a, b) = (self.vector(depth - 1, names), self.vector(depth - 1, names));
+        match self.0.below(9) {
+            0 => format!("({a} + {b})"),
+            1 => format!("({a} - {b})"),
+            2 => format!("{} * {a}", self.number(depth - 1, names)),
+            3 | 4 => format!("grad({a})"),
+            5 => format!("tanh({a})"),
+            6 => format!("sqrt(1 + ({a})^2)"),
+            7 => format!("(if norm({a}) <= 1 {{ {b} }} else {{ 0.5 * {b} }})"),
+            _ => format!("({a} / (1 + ({b})^2))"),
+        }
+    }
+
+    fn number(&mut self, depth: usize, names: &[String]) -> String {
+        if depth == 0 || self.0.uniform() < 0.5 {
+            return self.pick(&["eta", "0.5", "1/H"]).to_string();
+        }
+        let (a, b) = (self.vector(depth - 1, names), self.vector(depth - 1, names));
+        match self.0.below(3) {
+            0 => format!("(1 / (1 + norm({a})))"),
+            1 => format!("tanh(dot({a}, {b}))"),
+            _ => format!("exp(-norm({a}))"),
+        }
+    }
+
+    fn recipe(&mut self) -> String {
+        let mut names = vec!["z".to_string()];
+        let mut body = String::new();
+        for state in ["s", "r"].into_iter().take(self.0.below(3)) {
+            body += &format!("state {state} = {}; ", self.pick(&["0", "1", "eta"]));
+            names.push(state.to_string());
+        }
+        let states = names[1..].to_vec();
+        body += &format!("let y = {}; ", self.vector(2, &names));
+        names.push("y".to_string());
+        for state in states {
+            body += &format!("{state} = {}; ", self.vector(2, &names));
+        }
+        let force = self.pick(&["grad(z)", "solve(hess(z) + 1, grad(z))", "solve(hess(z) + 1, grad(z), taylor(1))"]);
+        // Every gradient of a program goes through the same system, or none does.
+        let rest = if force == "grad(z)" { self.vector(2, &names) } else { "tanh(z)".to_string() };
+        if force != "grad(z)" {
+            body = body.replace("grad(", "tanh(");
+        }
+        let local = self.pick(&["dot", "euclidean", "huber", "lp(p = 3)"]);
+        let global = self.pick(&["lse", "tsallis(alpha = 1.5)"]);
+        let more = self.pick(&["", "values tied;", "steps 2;", "steps 2; tokens fixed;", "write_back pinv;"]);
+        format!(
+            "recipe r {{ local {local}; global {global}; \
+             optimizer o(eta = learn(0.5)) {{ {body}z = z - eta * ({rest} + {force}); }} {more} }}"
+        )
+    }
+}
+
+/// Checked, derived, printed, unrolled and verified, whatever they are.
+#[test]
+fn random_programs_go_through_everything() {
+    let mut programs = Programs(Random::new(2026));
+    let mut right = 0;
+    for _ in 0..16 {
+        let text = programs.recipe();
+        // A few are wrong: z − z is no point.
+        let (Some(recipe), _) = pipeline::front(&text) else { continue };
+        right += 1;
+        let derived = pipeline::derived(&recipe, &Stage::ALL, &Options::default());
+        let document = pipeline::documented(&derived, &Stage::ALL);
+        assert!(!energyc::emit::text::print(&document).is_empty());
+        assert!(!energyc::emit::latex::body(&document).is_empty());
+        let _ = energyc::skips::unroll(&recipe, 2, &Default::default());
+        let report = verify(&recipe, &Options::default());
+        assert!(report.passed(), "{text}\n{report}");
+    }
+    assert!(right >= 12, "{right} programs compile");
 }

@@ -319,7 +319,7 @@ impl Page<'_> {
         let z = states.fold(program.z.clone(), |z, (state, next)| {
             let hat = Leaf { name: format!("{}{HAT}", state.leaf.name).into(), ..state.leaf.clone() };
             let (c, whole) = next.split_content();
-            let is_long = whole.as_leaf().is_none();
+            let is_long = whole.as_leaf().is_none() && whole.as_const().is_none();
             if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat).scale(&c.recip())) } else { z }
         });
         lines.push(Line::equation(Math::hat("z"), Writer::default().write(&rename(&z))));

@@ -5,7 +5,7 @@
 //! without axes has a polynomial. Sums are always multiplied out; two polynomials are equal when their terms are.
 
 use crate::ir::eval::{Env, Sizes, evaluate};
-use crate::ir::{Expr, Op, Rational, rational};
+use crate::ir::{Expr, Op, Rational, rational, traverse};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use std::collections::BTreeMap;
 
@@ -39,6 +39,9 @@ impl Budget {
     }
 }
 
+/// Numbers written out at more length than this are nobody's to read.
+const MOST_NODES: usize = 5000;
+
 /// Σ coefficient · monomial; no coefficient is 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Polynomial {
@@ -66,6 +69,9 @@ impl Polynomial {
 
     /// A term without axes, multiplied out.
     pub fn of(e: &Expr, budget: &mut Budget) -> Result<Polynomial, TooLarge> {
+        if traverse::tree_size(e) > MOST_NODES {
+            return Err(TooLarge);
+        }
         match e.op() {
             Op::Const(c) => Ok(Polynomial::constant(c.clone())),
             Op::Add(terms) => terms.iter().try_fold(Polynomial::default(), |mut sum, term| {

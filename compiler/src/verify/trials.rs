@@ -9,6 +9,8 @@ use crate::ir::tensor::{Tensor, broadcast};
 const SEEDS: u64 = 2;
 /// Draws after which a sample away from the kinks is given up.
 const ATTEMPTS: u64 = 1000;
+/// How the report says that none was found.
+const NO_SAMPLE: &str = "no sample with a reliable finite difference";
 
 /// The distance of two tensors, and where it is largest.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +70,10 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Whether some shape had no sample that could be used.
+    pub fn is_without_sample(&self) -> bool {
+        self.worst.error.is_infinite() && self.worst.place.starts_with(NO_SAMPLE)
+    }
     pub fn join(self, other: Tally) -> Tally {
         Tally { samples: self.samples + other.samples, worst: self.worst.or(other.worst) }
     }
@@ -111,5 +117,5 @@ fn first_usable(
     }
     let (queries, tokens, head, _) = shape;
     let sizes = format!("{queries} queries, N = {tokens}, d_h = {head}");
-    Gap::impossible(format!("no sample with a reliable finite difference in {ATTEMPTS} draws ({sizes})"))
+    Gap::impossible(format!("{NO_SAMPLE} in {ATTEMPTS} draws ({sizes})"))
 }
