@@ -1,9 +1,10 @@
 //! The optimizer's step on paper: the program, what its forces are, and what the free matrices absorb.
 
 use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
+use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{Method, Tokens, Values, WriteBack};
-use crate::derive::{self, COLUMN, Derivation, Preconditioned, StepBackward};
+use crate::check::recipe::{Method, Preconditioner, Tokens, Values, WriteBack};
+use crate::derive::{self, COLUMN, Derivation, Named, Preconditioned, StepBackward};
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::Math;
@@ -43,92 +44,97 @@ fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
 }
 
 fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, defined: &mut Defined) -> Vec<Line> {
-    let page = Page::of(derivation);
     let Some(how) = &derivation.recipe.program.preconditioner else { return vec![] };
+    let page = Page::of(derivation);
     let mut writer = writer(derivation);
-    let a = || Math::symbol(&derive::unused("A", &derivation.recipe));
-    let inverse = |m: Math| Math::Power(Box::new(m), Box::new(Math::one().negated()));
-    let mut lines = page.program();
-    lines.push(Line::Equation {
-        left: page.force(),
-        right: vec![page.over_heads(one_over_heads(), vec![matrix(WriteBack::Pinv), inverse(a()), nabla_head()])],
-        with: vec![(a(), operator(&how.curvature, &how.shift))],
-    });
-    lines.extend(pseudo_inverse(WriteBack::Pinv));
     let is_free = derivation.recipe.values == Values::Free;
-    if is_free {
+    let mut lines = page.program();
+    lines.extend(system_lines(&page, how, preconditioned, &mut writer));
+    if !is_free {
+        lines.push(Line::note("As derived:", &[]));
+        lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Pinv), head("o")]));
+    }
+    let direction = Line::equation(head("o"), direction(&page, preconditioned, &mut writer));
+    defined.first("o");
+    let terms = written_terms(derivation, preconditioned);
+    // Written once for the means they bring; their lines come with the definitions.
+    terms.iter().for_each(|term| drop(writer.write(term)));
+    let definitions = definition_lines(derivation, &writer, &terms.iter().collect::<Vec<_>>(), defined);
+    if is_free || page.write_back() != WriteBack::Pinv {
+        lines.extend((!is_free).then(|| Line::note("Parameterized:", &[])));
+        lines.push(page.moved(page.coefficient(), vec![matrix(page.write_back()), head("o")]));
+    }
+    lines.push(direction);
+    lines.extend(definitions);
+    lines.extend(page.absorbed());
+    if how.curvature.sign() == Sign::Negative {
+        let newton = Math::product(vec![inverse(hessian()), nabla_head()]).negated();
+        let sentence = "{} has the opposite sign of {}: Newton's step itself would be {}.";
+        lines.push(Line::note(sentence, &[page.system(), hessian(), newton]));
+    }
+    lines.extend(page.repeated());
+    lines
+}
+
+/// Δ, A, what was replaced in it, and how its inverse is taken.
+fn system_lines(page: &Page, how: &Preconditioner, done: &Preconditioned, writer: &mut Writer) -> Vec<Line> {
+    let factors = vec![matrix(WriteBack::Pinv), inverse(page.system()), nabla_head()];
+    let mut lines = vec![Line::Equation {
+        left: page.force(),
+        right: vec![page.over_heads(one_over_heads(), factors)],
+        with: vec![(page.system(), operator(&how.curvature, &how.shift))],
+    }];
+    lines.extend(pseudo_inverse(WriteBack::Pinv));
+    if page.derivation.recipe.values == Values::Free {
         lines.push(Line::note(
             "Parameterized first, preconditioned then: {} takes the place of {} in the vector part of {} and on both \
              sides of {}.",
             &[Math::indexed("v", "i"), Math::indexed("k", "i"), nabla_head(), hessian()],
         ));
     }
-    if let Some(written) = writer.matrix(&preconditioned.system, Axis::E, COLUMN) {
-        lines.push(Line::equation(a(), written));
-    }
-    if preconditioned.scale != preconditioned.scale_used {
+    let written = writer.matrix(&done.system, Axis::E, COLUMN);
+    lines.extend(written.map(|written| Line::equation(page.system(), written)));
+    if done.scale != done.scale_used {
         let number = |e: &Expr| Writer::default().write(e);
-        lines.push(Line::note(
-            "{} takes the place of {}.",
-            &[number(&preconditioned.scale_used), number(&preconditioned.scale)],
-        ));
+        lines.push(Line::note("{} takes the place of {}.", &[number(&done.scale_used), number(&done.scale)]));
     }
     if let Method::Taylor { order, .. } = &how.method {
-        lines.push(series_line(*order, preconditioned, a()));
+        lines.push(series_line(*order, done, page.system()));
     }
-    if !is_free {
-        lines.push(Line::note("As derived:", &[]));
-        lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Pinv), head("o")]));
-    }
-    let solution =
-        preconditioned.names.iter().filter(|n| matches!(n.meaning, crate::calculus::Meaning::Solution { .. }));
-    let solution: Vec<_> = solution.cloned().collect();
-    let direction = match solution.is_empty() {
-        // −(g + …) with g as the gradient has it.
-        true if !preconditioned.is_negated => {
-            match writer.write(&shown(derivation, &derivation.direction.term.neg())) {
-                sum @ Math::Sum(_) => Math::Sum(vec![(true, sum)]),
-                other => other.negated(),
-            }
-        }
-        true => writer.write(&shown(derivation, &derivation.direction.term)),
-        // o = ±A⁻¹ r: A stands above.
-        false => {
-            let right = writer.write_inside(&preconditioned.right.term);
-            let product = Math::Product(vec![inverse(a()), right]);
-            if preconditioned.is_negated { product } else { product.negated() }
-        }
-    };
-    let direction = Line::equation(head("o"), direction);
-    let shown_direction = shown(derivation, &derivation.direction.term);
-    let used = derive::reveal(&shown_direction, &solution);
-    let mut terms: Vec<Expr> = vec![derivation.gradient.term.clone(), preconditioned.system.clone(), used];
-    let vectors = preconditioned.names.iter().filter(|n| terms.iter().any(|e| traverse::mentions(e, &n.leaf)));
-    let vectors: Vec<Expr> = vectors.map(|n| shown(derivation, &n.value())).collect();
-    vectors.iter().for_each(|e| {
-        writer.write(e);
-    });
-    terms.extend(vectors);
-    let terms: Vec<&Expr> = terms.iter().collect();
-    let definitions = definition_lines(derivation, &writer, &terms, defined);
-    if is_free || page.write_back() != WriteBack::Pinv {
-        if !is_free {
-            lines.push(Line::note("Parameterized:", &[]));
-        }
-        lines.push(page.moved(page.coefficient(), vec![matrix(page.write_back()), head("o")]));
-    }
-    lines.push(direction);
-    defined.first("o");
-    lines.extend(definitions);
-    lines.extend(page.absorbed());
-    if how.curvature.sign() == Sign::Negative {
-        lines.push(Line::note(
-            "{} has the opposite sign of {}: Newton's step itself would be {}.",
-            &[a(), hessian(), Math::product(vec![inverse(hessian()), nabla_head()]).negated()],
-        ));
-    }
-    lines.extend(page.repeated());
     lines
+}
+
+/// ±A⁻¹ r, or the series as −(g + …) with g as the gradient has it.
+fn direction(page: &Page, done: &Preconditioned, writer: &mut Writer) -> Math {
+    let derivation = page.derivation;
+    if done.names.iter().any(is_solution) {
+        let product = Math::Product(vec![inverse(page.system()), writer.write_inside(&done.right.term)]);
+        return if done.is_negated { product } else { product.negated() };
+    }
+    if done.is_negated {
+        return writer.write(&shown(derivation, &derivation.direction.term));
+    }
+    match writer.write(&shown(derivation, &derivation.direction.term.neg())) {
+        sum @ Math::Sum(_) => Math::Sum(vec![(true, sum)]),
+        other => other.negated(),
+    }
+}
+
+/// What the lines of a solved step are written with: the gradient, A, and the vectors of a series.
+fn written_terms(derivation: &Derivation, done: &Preconditioned) -> Vec<Expr> {
+    let solution: Vec<Named> = done.names.iter().filter(|named| is_solution(named)).cloned().collect();
+    let direction = derive::reveal(&shown(derivation, &derivation.direction.term), &solution);
+    let vectors = done.names.iter().filter(|named| traverse::mentions(&direction, &named.leaf));
+    let vectors: Vec<Expr> = vectors.map(|named| shown(derivation, &named.value())).collect();
+    [derivation.gradient.term.clone(), done.system.clone(), direction].into_iter().chain(vectors).collect()
+}
+
+fn is_solution(named: &Named) -> bool {
+    matches!(named.meaning, Meaning::Solution { .. })
+}
+
+fn inverse(m: Math) -> Math {
+    Math::Power(Box::new(m), Box::new(Math::one().negated()))
 }
 
 /// The backward pass of a step that is more than z − η∇F(z).
@@ -168,7 +174,7 @@ fn series_line(order: u32, preconditioned: &Preconditioned, a: Math) -> Line {
     };
     let terms = Math::sum((0..=order).map(|j| (false, power(j))).collect());
     let series = if is_one { terms } else { Math::product(vec![Math::fraction(Math::one(), alpha), terms]) };
-    let inverse = Math::Power(Box::new(a.clone()), Box::new(Math::one().negated()));
+    let inverse = inverse(a.clone());
     Line::note(
         &format!("{{}} = {{}}, and its inverse is taken to order {order}: {{}} ≈ {{}}."),
         &[a, split, inverse, series],
@@ -212,7 +218,7 @@ fn matrix(write_back: WriteBack) -> Math {
 fn pseudo_inverse(write_back: WriteBack) -> Option<Line> {
     let w1 = || Math::symbol("W1");
     let square = Math::Product(vec![w1(), Math::Transposed(Box::new(w1()))]);
-    let inverse = Math::Power(Box::new(square), Box::new(Math::one().negated()));
+    let inverse = inverse(square);
     matches!(write_back, WriteBack::Pinv | WriteBack::FreePinv).then(|| {
         Line::equation(matrix(WriteBack::Pinv), Math::Product(vec![Math::Transposed(Box::new(w1())), inverse]))
     })
@@ -253,6 +259,11 @@ impl Page<'_> {
 
     fn force(&self) -> Math {
         Math::symbol(&self.force_name())
+    }
+
+    /// A, the matrix of the system.
+    fn system(&self) -> Math {
+        Math::symbol(&derive::unused("A", &self.derivation.recipe))
     }
 
     /// The i-th force; a number only where there are several.
@@ -355,11 +366,7 @@ impl Page<'_> {
         };
         let toward = match self.derivation.preconditioned {
             None => nabla_head().negated(),
-            Some(_) => {
-                let a = Math::symbol(&derive::unused("A", &self.derivation.recipe));
-                let inverse = Math::Power(Box::new(a), Box::new(Math::one().negated()));
-                Math::product(vec![inverse, nabla_head()]).negated()
-            }
+            Some(_) => Math::product(vec![inverse(self.system()), nabla_head()]).negated(),
         };
         let has = format!("{{}} has the sign of the {sign} {{}}.");
         match self.write_back() {
