@@ -3,7 +3,7 @@
 use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
 use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{Method, Preconditioner, Tokens, Values, WriteBack};
+use crate::check::recipe::{Method, Preconditioner, State, Tokens, Values, WriteBack};
 use crate::derive::{self, COLUMN, Derivation, Named, Preconditioned, StepBackward};
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
 use crate::notation::Writer;
@@ -39,6 +39,7 @@ fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     lines.extend(definition_lines(derivation, &writer, &terms, defined));
     lines.extend(pseudo_inverse(page.write_back()));
     lines.extend(page.absorbed());
+    lines.extend(page.carried());
     lines.extend(page.repeated());
     lines
 }
@@ -72,6 +73,7 @@ fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, define
         let sentence = "{} has the opposite sign of {}: Newton's step itself would be {}.";
         lines.push(Line::note(sentence, &[page.system(), hessian(), newton]));
     }
+    lines.extend(page.carried());
     lines.extend(page.repeated());
     lines
 }
@@ -407,6 +409,16 @@ impl Page<'_> {
             ),
             _ => Line::note("{} = {} takes the place of {} in the vector part.", &[v, value, k]),
         })
+    }
+
+    /// Where states begin, and where they go.
+    fn carried(&self) -> Vec<Line> {
+        let states = self.derivation.recipe.program.states.iter();
+        let sentence = "{} starts at {} and is carried from sublayer to sublayer, attention and FFN alike.";
+        let line = |state: &State| {
+            Line::note(sentence, &[Math::symbol(&state.leaf.name), Writer::default().write(&state.init)])
+        };
+        states.map(line).collect()
     }
 
     /// Loops.
