@@ -96,8 +96,8 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
         .collect()
 }
 
-/// eˣ stays here from there on, so that its square is finite and eˣ/(1 + eˣ)² is 0 and not ∞/∞.
-const LARGEST_EXPONENT: f64 = 350.0;
+/// eˣ stays finite from there on, so that eˣ/(1 + eˣ)² is 0 and not ∞/∞.
+const LARGEST_EXPONENT: f64 = 700.0;
 
 struct Interpreter<'a> {
     env: &'a Env,
