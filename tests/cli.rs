@@ -1,70 +1,25 @@
 //! The real binary, as a user runs it: every subcommand, its exit codes, and what it does to files.
 
+mod binary;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use binary::{Run, command, run_in};
 use energyc::diagnostic::Code;
 use serde_json::Value;
 use tempfile::TempDir;
 
 const STAGES: [&str; 5] = ["energy", "gradient", "hessian", "update", "backward"];
 
-/// What came of a run.
-#[derive(Debug)]
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl From<Output> for Run {
-    fn from(output: Output) -> Run {
-        Run {
-            code: output.status.code().expect("no signal ended it"),
-            out: String::from_utf8(output.stdout).expect("UTF-8 results"),
-            err: String::from_utf8(output.stderr).expect("UTF-8 messages"),
-        }
-    }
-}
-
 impl Run {
-    /// The exit code is as expected, and nothing panicked.
-    #[track_caller]
-    fn exits(self, code: i32) -> Run {
-        assert_eq!(self.code, code, "{self:#?}");
-        assert!(!self.err.contains("panicked"), "{self:#?}");
-        self
-    }
-
-    #[track_caller]
-    fn says(self, text: &str) -> Run {
-        assert!(self.err.contains(text), "no `{text}` in {self:#?}");
-        self
-    }
-
-    #[track_caller]
-    fn prints(self, text: &str) -> Run {
-        assert!(self.out.contains(text), "no `{text}` in {self:#?}");
-        self
-    }
-
     #[track_caller]
     fn stays_silent(self) -> Run {
         assert_eq!((self.out.as_str(), self.err.as_str()), ("", ""));
         self
     }
-}
-
-fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_energyc"));
-    command.args(args).current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn run_in(folder: &Path, args: &[&str]) -> Run {
-    command(folder, args).output().expect("it starts").into()
 }
 
 /// Runs where there are no files.

@@ -1,58 +1,23 @@
 //! Skip connections: the closed forms of momentum and of Nesterov's gradient, optimizers nobody has written before
 //! against a plain simulation, what cannot have weights, and the figure.
 
+mod binary;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use binary::{Run, run_in};
 use energyc::ir::Rational;
 use energyc::ir::rational::{int, ratio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What came of a run of the binary.
-#[derive(Debug)]
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
 impl Run {
-    #[track_caller]
-    fn exits(self, code: i32) -> Run {
-        assert_eq!(self.code, code, "{self:#?}");
-        assert!(!self.err.contains("panicked"), "{self:#?}");
-        self
-    }
-
-    #[track_caller]
-    fn says(self, text: &str) -> Run {
-        assert!(self.err.contains(text), "no `{text}` in {self:#?}");
-        self
-    }
-
-    #[track_caller]
-    fn prints(self, text: &str) -> Run {
-        assert!(self.out.contains(text), "no `{text}` in {self:#?}");
-        self
-    }
-
     #[track_caller]
     fn json(self) -> Value {
         let run = self.exits(0);
         serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run:#?}"))
-    }
-}
-
-fn run_in(folder: &Path, args: &[&str]) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_energyc"));
-    let output = command.args(args).current_dir(folder).stdin(Stdio::null()).output().expect("it starts");
-    Run {
-        code: output.status.code().expect("no signal ended it"),
-        out: String::from_utf8(output.stdout).expect("UTF-8 results"),
-        err: String::from_utf8(output.stderr).expect("UTF-8 messages"),
     }
 }
 

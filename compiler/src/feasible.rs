@@ -7,19 +7,19 @@
 use nalgebra::DMatrix;
 
 use crate::check::inputs;
-use crate::check::recipe::{Method, ParamValue, Preconditioner, Recipe};
-use crate::derive::{self, COLUMN, Derivation, Kink, Preconditioned, kinks, reveal};
+use crate::check::recipe::{Method, Preconditioner, Recipe};
+use crate::derive::{self, COLUMN, Derivation, Preconditioned, kinks, reveal};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Random, sample};
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, linear};
 use crate::simplify::Options;
+use crate::verify::samples::{self, crossing, toward};
+use crate::verify::slopes::{self, moved};
 
 /// Draws for every question.
 const SEEDS: u64 = 6;
-/// Halvings on the way to a kink.
-const HALVINGS: usize = 50;
 /// Distances to a kink at which the two sides are compared.
 const DISTANCES: [f64; 3] = [1e-3, 1e-5, 1e-7];
 /// A jump of the gradient, and a growth of the Hessian from one distance to the next, that is no rounding.
@@ -52,7 +52,7 @@ fn not_twice_differentiable(
     }
     for seed in 0..SEEDS {
         let (start, end) = (draw(derivation, &terms, sizes, 2 * seed), draw(derivation, &terms, sizes, 2 * seed + 1));
-        let crossings = places.iter().filter_map(|kink| crossing(kink, &start, &end));
+        let crossings = places.iter().filter_map(|kink| crossing(kink, &start, &end, &[]));
         let points = crossings.chain(coincidences(&start)).collect::<Vec<Env>>();
         for point in points {
             if let Some(what) = breaks(&gradient, &product, &point, &end) {
@@ -74,61 +74,25 @@ fn draw(derivation: &Derivation, terms: &[Expr], sizes: Sizes, seed: u64) -> Env
     let mut terms = terms.to_vec();
     terms.extend([inputs::q(), inputs::k(), inputs::v()].map(Expr::leaf));
     let mut env = sample(&terms, sizes, &norms, &mut Random::new(seed));
-    for param in &recipe.params {
-        let (ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. }) = &param.value else { continue };
-        if let Ok(value) = evaluate(value, &Env::new(sizes)) {
-            env.values.insert(param.name.clone(), value);
-        }
-    }
+    samples::start(&mut env, recipe);
     env
-}
-
-/// The inputs with q moved from its value toward (or past) another one.
-fn toward(env: &Env, goal: &Tensor, s: f64) -> Env {
-    let mut env = env.clone();
-    if let Some(q) = env.values.get_mut(&*inputs::q().name) {
-        q.data.iter_mut().zip(&goal.data).for_each(|(x, y)| *x += s * (y - *x));
-    }
-    env
-}
-
-/// The point between two draws at which some entry of a kink's place changes sign.
-fn crossing(kink: &Kink, start: &Env, end: &Env) -> Option<Env> {
-    let place = kink.place.0.minus(&kink.place.1);
-    let goal = end.values.get(&*inputs::q().name)?;
-    let side = |s: f64| -> Option<Vec<bool>> {
-        Some(evaluate(&place, &toward(start, goal, s)).ok()?.data.iter().map(|x| *x > 0.0).collect())
-    };
-    let (first, last) = (side(0.0)?, side(1.0)?);
-    let entry = first.iter().zip(&last).position(|(a, b)| a != b)?;
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..HALVINGS {
-        let middle = 0.5 * (low + high);
-        if side(middle)?.get(entry) == first.get(entry) { low = middle } else { high = middle }
-    }
-    Some(toward(start, goal, high))
 }
 
 /// Points a distance or a norm vanishes at: q = k_i and q = 0.
 fn coincidences(env: &Env) -> Vec<Env> {
     let width = env.sizes.head;
-    let at = |row: Vec<f64>| {
-        let mut env = env.clone();
-        env.values.entry(inputs::q().name.to_string()).and_modify(|q| q.data = row);
-        env
-    };
+    let at = |row: Vec<f64>| moved(env, &inputs::q(), |q| q.data = row);
     let keys = env.values.get(&*inputs::k().name).map(|k| k.data[..width].to_vec());
     keys.into_iter().chain([vec![0.0; width]]).map(at).collect()
 }
 
 /// What breaks at a point, in words.
 fn breaks(gradient: &Expr, product: &Expr, point: &Env, other: &Env) -> Option<&'static str> {
-    let goal = other.values.get(&*inputs::q().name)?;
     let largest = |x: &Tensor| x.data.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     let mut sizes = Vec::new();
     let mut jumps = Vec::new();
     for distance in DISTANCES {
-        let sides = [distance, -distance].map(|s| toward(point, goal, s));
+        let sides = [distance, -distance].map(|s| toward(point, other, s));
         let values = |e: &Expr| sides.iter().map(|side| evaluate(e, side).ok()).collect::<Option<Vec<Tensor>>>();
         let (slopes, curved) = (values(gradient)?, values(product)?);
         let jump = slopes[0].data.iter().zip(&slopes[1].data).map(|(a, b)| (a - b).abs()).fold(0.0f64, f64::max);
@@ -163,7 +127,8 @@ fn unsolvable(derivation: &Derivation, done: &Preconditioned, how: &Precondition
     }
     let singular = (0..SEEDS).filter(|seed| {
         let env = draw(derivation, &terms, sizes, *seed);
-        matrix(&system, &env).is_none_or(|matrix| linear::is_singular(&matrix))
+        let matrix = slopes::value(&system, &[Axis::E, COLUMN], &env);
+        matrix.ok().is_none_or(|x| linear::is_singular(&DMatrix::from_row_slice(sizes.head, sizes.head, &x.data)))
     });
     let count = singular.count() as u64;
     let damp = "damp it: `eps = 1` where the optimizer has it, or `solve(hess(z) + 1, grad(z))` in one of your own";
@@ -175,14 +140,4 @@ fn unsolvable(derivation: &Derivation, done: &Preconditioned, how: &Precondition
         let message = format!("the Hessian of `{name}` is singular for some queries that see one token");
         Diagnostic::new(Code::MaybeSingular, message).at(how.span, "no step is taken there").help(damp)
     })
-}
-
-/// A along rows e and columns f, for one query.
-fn matrix(system: &Expr, env: &Env) -> Option<DMatrix<f64>> {
-    let n = env.sizes.head;
-    let axes = [Axis::E, COLUMN];
-    let value = evaluate(system, env).ok()?;
-    let whole = Tensor::build(&axes, |a| env.sizes.length(a), |_| 0.0);
-    let dense = crate::ir::tensor::broadcast(&[&whole, &value], |a| env.sizes.length(a), |v| v[1]);
-    (dense.data.len() == n * n).then(|| DMatrix::from_row_slice(n, n, &dense.data))
 }

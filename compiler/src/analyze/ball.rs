@@ -11,6 +11,7 @@ use crate::derive::unused;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Random, sample};
 use crate::ir::{Expr, Leaf, Role, Sign};
+use crate::verify::samples;
 
 /// Radii to try, where the radius can be chosen.
 const RADII: [f64; 5] = [0.1, 0.5, 1.0, 3.0, 10.0];
@@ -84,13 +85,13 @@ fn draw(terms: &[Expr], sizes: Sizes, radius: f64, seed: u64, ball: &Ball, recip
     let terms: Vec<Expr> = terms.iter().cloned().chain(tokens).chain(radii).collect();
     let mut env = sample(&terms, sizes, &[], &mut random);
     if seed.is_multiple_of(2) {
-        draws::start(&mut env, recipe);
+        samples::start(&mut env, recipe);
     }
     for leaf in [&ball.query, &ball.key].into_iter().filter_map(Expr::as_leaf) {
         env.values.get_mut(&*leaf.name).into_iter().for_each(|x| x.data.fill(radius));
     }
     for (vector, radius) in [(inputs::q(), &ball.query), (inputs::k(), &ball.key)] {
-        let radius = draws::number(radius, &env);
+        let radius = samples::number(radius, &env);
         let rows = env.values.get_mut(&*vector.name).into_iter().flat_map(|x| x.data.chunks_mut(sizes.head));
         for row in rows {
             let length = row.iter().map(|x| x * x).sum::<f64>().sqrt();

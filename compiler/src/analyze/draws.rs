@@ -5,13 +5,14 @@
 //! fewer; parameters stand at the values the recipe starts them with, or are random; all seeds are fixed.
 
 use crate::check::inputs;
-use crate::check::recipe::{ParamValue, Recipe};
-use crate::ir::eval::{Env, Sizes, evaluate};
+use crate::check::recipe::Recipe;
+use crate::ir::eval::{Env, Sizes};
 use crate::ir::sample::{Random, sample};
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf};
 use crate::notation::symbol::subscript;
 use crate::notation::{Math, text};
+use crate::verify::samples::{number, start};
 
 /// (N, d_h), the smallest first.
 pub const SHAPES: [(usize, usize); 7] = [(1, 1), (2, 1), (1, 3), (2, 2), (4, 2), (3, 5), (5, 3)];
@@ -100,23 +101,6 @@ fn places(env: &Env, spread: f64, random: &mut Random) -> Vec<Vec<f64>> {
         (vec![0.0; width], 3.0 * spread),
     ];
     centres.map(|(centre, noise)| centre.iter().map(|c| c + noise * random.normal()).collect()).to_vec()
-}
-
-/// The values a recipe starts its parameters with; gates stay random.
-pub fn start(env: &mut Env, recipe: &Recipe) {
-    for param in &recipe.params {
-        if let ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. } = &param.value {
-            let value = number(value, env);
-            if let Some(stored) = env.values.get_mut(&*param.leaf.name) {
-                stored.data.fill(value);
-            }
-        }
-    }
-}
-
-/// The value of a term without axes.
-pub fn number(e: &Expr, env: &Env) -> f64 {
-    evaluate(e, env).ok().and_then(|x| x.data.first().copied()).unwrap_or(f64::NAN)
 }
 
 /// Shortens a row that is longer than the radius to some length below it.

@@ -10,11 +10,11 @@ use crate::check::inputs;
 use crate::check::recipe::{Method, Preconditioner};
 use crate::derive::{COLUMN, Derivation, Preconditioned, reveal};
 use crate::emit::document::Line;
-use crate::ir::eval::{Env, Sizes, evaluate};
+use crate::ir::eval::Sizes;
 use crate::ir::sample::{Random, sample};
-use crate::ir::tensor::{Tensor, broadcast};
 use crate::ir::{Axis, Expr, linear};
 use crate::notation::Math;
+use crate::verify::{samples, slopes};
 
 /// (N, d_h): one token, few, as many as components, many.
 const SHAPES: [(usize, usize); 5] = [(1, 8), (4, 8), (8, 8), (64, 8), (32, 32)];
@@ -109,10 +109,10 @@ fn look(
     let sizes = Sizes { queries: QUERIES, tokens, head, model: 2 * head, heads: 2 };
     let norms: Vec<_> = derivation.recipe.constraints.iter().map(|c| (c.vector.clone(), c.radius.clone())).collect();
     let mut env = sample(&terms, sizes, &norms, &mut Random::new(tokens as u64));
-    draws::start(&mut env, &derivation.recipe);
-    let alpha = draws::number(&done.alpha, &env);
-    let matrices = dense(&system, &[Axis::T, Axis::E, COLUMN], &env)?;
-    let vectors = dense(&right, &[Axis::T, Axis::E], &env)?;
+    samples::start(&mut env, &derivation.recipe);
+    let alpha = samples::number(&done.alpha, &env);
+    let matrices = slopes::value(&system, &[Axis::T, Axis::E, COLUMN], &env).ok()?;
+    let vectors = slopes::value(&right, &[Axis::T, Axis::E], &env).ok()?;
     let mut seen = Seen { radii: vec![], errors: vec![], lowest: f64::INFINITY, highest: f64::NEG_INFINITY };
     for (matrix, vector) in matrices.data.chunks(head * head).zip(vectors.data.chunks(head)) {
         let matrix = DMatrix::from_row_slice(head, head, matrix);
@@ -130,13 +130,6 @@ fn look(
         }
     }
     Some(seen)
-}
-
-/// A term along exactly these axes.
-fn dense(e: &Expr, axes: &[Axis], env: &Env) -> Option<Tensor> {
-    let length = |a: Axis| env.sizes.length(a);
-    let whole = Tensor::build(axes, length, |_| 0.0);
-    evaluate(e, env).ok().map(|value| broadcast(&[&whole, &value], length, |v| v[1]))
 }
 
 fn median(values: &[f64]) -> f64 {

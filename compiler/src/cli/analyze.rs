@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
 use crate::analyze::{self, Report};
 use crate::simplify::Options;
 
-use super::outcome::{Exit, Outcome, message};
+use super::outcome::{Exit, Format, Outcome, message};
 use super::read;
 
 /// Tell where an energy is convex or concave, where its minima are, and what bounds it
@@ -23,16 +21,9 @@ pub struct Args {
     /// A recipe file, a shipped recipe, or `-`
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// How to print it; JSON has the verdicts, and every formula as text and LaTeX
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    /// Unicode, for reading
-    Text,
-    /// Verdicts, and every formula as text and LaTeX
-    Json,
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {

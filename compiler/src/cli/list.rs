@@ -1,6 +1,5 @@
 //! `energyc list`: the ingredients of the prelude and the recipes that are shipped.
 
-use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::calculus::Meaning;
@@ -15,7 +14,7 @@ use crate::span::Source;
 use crate::syntax::ast::{Ingredient, Item, Kind, Param, Stmt, StmtKind};
 use crate::syntax::{parse, print_expr};
 
-use super::outcome::Outcome;
+use super::outcome::{Format, Outcome};
 use super::shipped::{SHIPPED, Shipped};
 use super::table::{shortened, table};
 
@@ -30,12 +29,6 @@ const FORMULA_WIDTH: usize = 44;
 pub struct Args {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 /// One row, of an ingredient or of a recipe.

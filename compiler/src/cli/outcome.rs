@@ -1,5 +1,7 @@
 //! What a subcommand comes to, as a value: results for stdout, messages for stderr, an exit code.
 
+use clap::ValueEnum;
+
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::span::Source;
 
@@ -12,6 +14,15 @@ pub enum Exit {
     Wrong = 1,
     /// The command was asked for something that makes no sense.
     Usage = 2,
+}
+
+/// Who reads the results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// Unicode, for reading
+    Text,
+    /// For other programs
+    Json,
 }
 
 /// Results, messages, exit code.

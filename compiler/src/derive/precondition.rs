@@ -29,10 +29,7 @@ pub struct Preconditioned {
     /// s as it was pulled out, and what takes its place in the rule.
     pub scale: Expr,
     pub scale_used: Expr,
-    /// B₀·u for the Hessian's probe u.
-    pub product: Expr,
-    /// A·u, and A along e and f.
-    pub system_product: Expr,
+    /// A along e and f.
     pub system: Expr,
     /// r.
     pub right: Simplified,
@@ -80,8 +77,7 @@ pub fn precondition(
         Method::Exact => outward.times(&solution),
         Method::Taylor { .. } => Expr::mul([outward, solution, alpha.pow(&rational::int(-1))]),
     };
-    let done =
-        Preconditioned { hessian, alpha, scale, scale_used, product, system_product, system, right, is_negated, names };
+    let done = Preconditioned { hessian, alpha, scale, scale_used, system, right, is_negated, names };
     (direction, done)
 }
 

@@ -164,24 +164,15 @@ impl Cursor {
                 Ok(Section::Param { name, value, span })
             }
             "values" => {
-                self.advance();
-                let mode_span = self.span();
-                let mode = self.mode(&ValuesMode::ALL, ValuesMode::as_str)?;
-                let span = self.finish_section(start)?;
+                let (mode, mode_span, span) = self.mode_section(&ValuesMode::ALL, ValuesMode::as_str)?;
                 Ok(Section::Values { mode, mode_span, span })
             }
             "tokens" => {
-                self.advance();
-                let mode_span = self.span();
-                let mode = self.mode(&TokensMode::ALL, TokensMode::as_str)?;
-                let span = self.finish_section(start)?;
+                let (mode, mode_span, span) = self.mode_section(&TokensMode::ALL, TokensMode::as_str)?;
                 Ok(Section::Tokens { mode, mode_span, span })
             }
             "write_back" => {
-                self.advance();
-                let mode_span = self.span();
-                let mode = self.mode(&WriteBackMode::ALL, WriteBackMode::as_str)?;
-                let span = self.finish_section(start)?;
+                let (mode, mode_span, span) = self.mode_section(&WriteBackMode::ALL, WriteBackMode::as_str)?;
                 Ok(Section::WriteBack { mode, mode_span, span })
             }
             "constrain" => {
@@ -198,6 +189,15 @@ impl Cursor {
             }
             _ => Err(self.unexpected_word("a section", SECTION_WORDS)),
         }
+    }
+
+    /// A section that says one of a few words: which, where, and the span of it all.
+    fn mode_section<T: Copy>(&mut self, all: &[T], text: fn(T) -> &'static str) -> Parsed<(T, Span, Span)> {
+        let start = self.span();
+        self.advance();
+        let mode_span = self.span();
+        let mode = self.mode(all, text)?;
+        Ok((mode, mode_span, self.finish_section(start)?))
     }
 
     fn finish_section(&mut self, start: Span) -> Parsed<Span> {

@@ -2,7 +2,7 @@
 
 use super::parts::Parts;
 use super::report::Line;
-use super::samples::{Mask, SHAPES, Sample, Source, constrain_query};
+use super::samples::{Mask, SHAPES, Sample, Source, constrain_query, crossing};
 use super::slopes::moved;
 use super::trials::{Gap, Tally};
 use crate::check::inputs;
@@ -11,9 +11,6 @@ use crate::ir::eval::{Env, evaluate};
 use crate::ir::sample::Norm;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr};
-
-/// Halvings on the way to a kink.
-const HALVINGS: usize = 60;
 
 /// Energy, gradient, direction and backward pass at every awkward point.
 pub fn awkward(parts: &Parts) -> Line {
@@ -27,7 +24,10 @@ pub fn awkward(parts: &Parts) -> Line {
         let start = source.draw(shape, 2).map(|s| s.env);
         let end = source.draw(shape, 3).map(|s| s.env);
         if let (Some(start), Some(end)) = (start, end) {
-            points.extend(kinks(parts.energy()).iter().filter_map(|kink| on_kink(kink, &start, &end, &source.norms)));
+            let on_kink = |kink: &Kink| {
+                crossing(kink, &start, &end, &source.norms).map(|env| (format!("where {}", kink.what), env))
+            };
+            points.extend(kinks(parts.energy()).iter().filter_map(on_kink));
         }
         points
             .extend(source.masked(Mask::BlindRow).draw(shape, 4).map(|s| ("a query that sees nothing".into(), s.env)));
@@ -73,32 +73,6 @@ fn degenerate(sample: &Sample, norms: &[Norm]) -> Vec<(String, Env)> {
         (name.to_string(), env)
     })
     .to_vec()
-}
-
-/// The point between two draws at which some entry of the kink's place changes sign, by halving.
-fn on_kink(kink: &Kink, start: &Env, end: &Env, norms: &[Norm]) -> Option<(String, Env)> {
-    let place = kink.place.0.minus(&kink.place.1);
-    let q = inputs::q();
-    let goal = end.values.get(&*q.name)?;
-    let at = |s: f64| {
-        let step = |x: &mut Tensor| x.data.iter_mut().zip(&goal.data).for_each(|(x, y)| *x += s * (y - *x));
-        let mut env = moved(start, &q, step);
-        constrain_query(&mut env, norms);
-        env
-    };
-    let side = |s: f64| Some(evaluate(&place, &at(s)).ok()?.data.iter().map(|x| *x > 0.0).collect::<Vec<_>>());
-    let (first, last) = (side(0.0)?, side(1.0)?);
-    let entry = first.iter().zip(&last).position(|(a, b)| a != b)?;
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..HALVINGS {
-        let middle = 0.5 * (low + high);
-        if side(middle)?.get(entry) == first.get(entry) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Some((format!("where {}", kink.what), at(high)))
 }
 
 /// How many entries are not finite, or not 0 where the query sees nothing.

@@ -8,7 +8,7 @@ use super::trials::{Gap, Tally, run};
 use crate::check::inputs;
 use crate::check::recipe::Values;
 use crate::derive::kinks;
-use crate::ir::eval::{Env, evaluate};
+use crate::ir::eval::Env;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf, Sign};
 
@@ -58,7 +58,7 @@ fn steps(parts: &Parts, energy: &Expr, direction: &Expr, input: &Leaf) -> Tally 
 
 /// For every query there is a step size down to [`SMALLEST_STEP`] at which its F is lower.
 fn lowers(energy: &Expr, direction: &Expr, input: &Leaf, env: &Env) -> Result<Gap, String> {
-    let along = slopes::along(&evaluate(direction, env)?, &input.axes, env);
+    let along = slopes::value(direction, &input.axes, env)?;
     let width = (along.data.len() / env.sizes.queries.max(1)).max(1);
     let squares: Vec<f64> = along.data.chunks(width).map(|row| row.iter().map(|x| x * x).sum()).collect();
     let before = per_query(energy, env)?;
@@ -87,5 +87,5 @@ fn lowers(energy: &Expr, direction: &Expr, input: &Leaf, env: &Env) -> Result<Ga
 
 /// F, a number a query.
 fn per_query(energy: &Expr, env: &Env) -> Result<Vec<f64>, String> {
-    Ok(slopes::along(&evaluate(energy, env)?, &[Axis::T], env).data)
+    Ok(slopes::value(energy, &[Axis::T], env)?.data)
 }

@@ -7,7 +7,7 @@ use super::slopes;
 use super::trials::{Gap, Tally, gap, run};
 use crate::check::inputs;
 use crate::derive::kinks;
-use crate::ir::eval::{Env, evaluate};
+use crate::ir::eval::Env;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Expr, Leaf};
 
@@ -72,7 +72,7 @@ fn over_masks(
     let tally = [Mask::None, Mask::Partial].map(|mask| {
         run(&source.masked(mask), |sample| {
             let Some(expected) = slopes::gradient(energy, input, &sample.env)? else { return Ok(None) };
-            let got = slopes::along(&evaluate(derived, &sample.env)?, &input.axes, &sample.env);
+            let got = slopes::value(derived, &input.axes, &sample.env)?;
             Ok(Some(compare(&sample.env, &got, &expected)))
         })
     });

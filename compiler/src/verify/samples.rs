@@ -1,6 +1,9 @@
-//! Random inputs to verify on: sizes with an edge each, seeds, masks, and distance from the kinks of the energy.
+//! Random inputs to verify on: sizes with an edge each, seeds, masks, distance from the kinks of the energy, and points
+//! on them.
 
+use super::slopes::moved;
 use crate::check::inputs;
+use crate::check::recipe::{ParamValue, Recipe};
 use crate::derive::Kink;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Norm, Random, sample};
@@ -8,6 +11,9 @@ use crate::ir::{Expr, Op};
 
 /// (queries, tokens, d_h, d): an ordinary one, a single token, a single component, a larger one.
 pub const SHAPES: [(usize, usize, usize, usize); 4] = [(2, 3, 2, 3), (2, 1, 3, 2), (3, 4, 1, 2), (2, 5, 3, 4)];
+
+/// Halvings on the way to a kink.
+const HALVINGS: usize = 60;
 
 /// Closer to a kink than this, a finite difference says nothing.
 const NEAR: f64 = 1e-3;
@@ -50,11 +56,13 @@ pub struct Source {
     pub mask: Mask,
     /// As many tokens as queries.
     pub square: bool,
+    /// At least as many components of the model as of a head.
+    pub wide: bool,
 }
 
 impl Source {
     pub fn new(terms: Vec<Expr>, norms: Vec<Norm>) -> Source {
-        Source { terms, norms, kinks: vec![], mask: Mask::None, square: false }
+        Source { terms, norms, kinks: vec![], mask: Mask::None, square: false, wide: false }
     }
     pub fn avoiding(self, kinks: Vec<Kink>) -> Source {
         Source { kinks, ..self }
@@ -67,6 +75,7 @@ impl Source {
     pub fn draw(&self, shape: (usize, usize, usize, usize), seed: u64) -> Option<Sample> {
         let (queries, tokens, head, model) = shape;
         let tokens = if self.square { queries } else { tokens };
+        let model = if self.wide { model.max(head) } else { model };
         let sizes = Sizes { queries, tokens, head, model, heads: 2 };
         let mut random = Random::new(seed);
         let mut env = sample(&self.terms, sizes, &self.norms, &mut random);
@@ -75,6 +84,23 @@ impl Source {
         let is_near = self.kinks.iter().any(|kink| near(kink, &env));
         (!is_near).then_some(Sample { env, seed })
     }
+}
+
+/// Gives the parameters the values a recipe starts them with; gates stay random.
+pub fn start(env: &mut Env, recipe: &Recipe) {
+    for param in &recipe.params {
+        if let ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. } = &param.value {
+            let value = number(value, env);
+            if let Some(stored) = env.values.get_mut(&*param.leaf.name) {
+                stored.data.fill(value);
+            }
+        }
+    }
+}
+
+/// The value of a term without axes.
+pub fn number(e: &Expr, env: &Env) -> f64 {
+    evaluate(e, env).ok().and_then(|x| x.data.first().copied()).unwrap_or(f64::NAN)
 }
 
 /// Scales every row of q that a norm is given for.
@@ -137,4 +163,34 @@ pub fn near(kink: &Kink, env: &Env) -> bool {
     let env = Env { visible, ..env.clone() };
     let close = |x: &f64| x.abs() < NEAR && !(is_support && *x == 0.0);
     evaluate(&kink.place.0.minus(&kink.place.1), &env).is_ok_and(|place| place.data.iter().any(close))
+}
+
+/// The inputs with q moved from its value toward (or past) the one of another draw.
+pub fn toward(env: &Env, other: &Env, s: f64) -> Env {
+    let q = inputs::q();
+    let goal = other.values.get(&*q.name).map_or(&[][..], |goal| &goal.data);
+    moved(env, &q, |q| q.data.iter_mut().zip(goal).for_each(|(x, y)| *x += s * (y - *x)))
+}
+
+/// The point between two draws, all on the given norms, at which some entry of a kink's place changes sign; by halving.
+pub fn crossing(kink: &Kink, start: &Env, end: &Env, norms: &[Norm]) -> Option<Env> {
+    let place = kink.place.0.minus(&kink.place.1);
+    let at = |s: f64| {
+        let mut env = toward(start, end, s);
+        constrain_query(&mut env, norms);
+        env
+    };
+    let side = |s: f64| Some(evaluate(&place, &at(s)).ok()?.data.iter().map(|x| *x > 0.0).collect::<Vec<_>>());
+    let (first, last) = (side(0.0)?, side(1.0)?);
+    let entry = first.iter().zip(&last).position(|(a, b)| a != b)?;
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        if side(middle)?.get(entry) == first.get(entry) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(at(high))
 }

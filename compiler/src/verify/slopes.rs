@@ -13,7 +13,7 @@ const STEP: f64 = 3e-5;
 const TRUST: f64 = 1e-6;
 
 /// f'(0) entry by entry.
-pub fn slope(f: impl Fn(f64) -> Result<Tensor, String>, step: f64) -> Result<Option<Tensor>, String> {
+fn slope(f: impl Fn(f64) -> Result<Tensor, String>, step: f64) -> Result<Option<Tensor>, String> {
     let central = |h: f64| -> Result<Tensor, String> {
         let (up, down) = (f(h)?, f(-h)?);
         let data = up.data.iter().zip(&down.data).map(|(u, d)| (u - d) / (2.0 * h)).collect();
@@ -28,19 +28,18 @@ pub fn slope(f: impl Fn(f64) -> Result<Tensor, String>, step: f64) -> Result<Opt
 
 /// ∂ Σ e/∂input, every entry by itself.
 pub fn gradient(e: &Expr, input: &Leaf, env: &Env) -> Result<Option<Tensor>, String> {
+    entrywise(|env| Ok(evaluate(e, env)?.data.iter().sum()), input, env)
+}
+
+/// ∂f/∂input, every entry by itself.
+pub fn entrywise(f: impl Fn(&Env) -> Result<f64, String>, input: &Leaf, env: &Env) -> Result<Option<Tensor>, String> {
     let value = env.values.get(&*input.name).ok_or(format!("no value for input `{}`", input.name))?;
-    let mut data = Vec::with_capacity(value.data.len());
-    for (at, x) in value.data.iter().enumerate() {
-        let total = |h: f64| {
-            let moved = moved(env, input, |x| x.data[at] += h);
-            evaluate(e, &moved).map(|f| Tensor::scalar(f.data.iter().sum()))
-        };
-        match slope(total, STEP * (1.0 + x.abs()))? {
-            Some(slope) => data.push(slope.data[0]),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(Tensor { axes: input.axes.clone(), shape: value.shape.clone(), data }))
+    let entry = |(at, x): (usize, &f64)| {
+        let f = |h: f64| f(&moved(env, input, |x| x.data[at] += h)).map(Tensor::scalar);
+        Ok(slope(f, STEP * (1.0 + x.abs()))?.map(|slope| slope.data[0]))
+    };
+    let data = value.data.iter().enumerate().map(entry).collect::<Result<Option<Vec<f64>>, String>>()?;
+    Ok(data.map(|data| Tensor { axes: input.axes.clone(), shape: value.shape.clone(), data }))
 }
 
 /// The change of `e` as `input` moves along the direction held under the name of `along`.
@@ -60,6 +59,11 @@ pub fn moved(env: &Env, input: &Leaf, change: impl FnOnce(&mut Tensor)) -> Env {
         change(value);
     }
     env
+}
+
+/// The value of a term over these axes, whichever of them it has.
+pub fn value(e: &Expr, axes: &[Axis], env: &Env) -> Result<Tensor, String> {
+    Ok(along(&evaluate(e, env)?, axes, env))
 }
 
 /// A tensor over the declared axes of an input, whatever axes the evaluated one has.

@@ -9,18 +9,16 @@ use std::collections::HashMap;
 use super::parts::Parts;
 use super::report::Line;
 use super::samples::{Sample, Source, near};
-use super::slopes::{self, moved, slope};
+use super::slopes::{self, value};
 use super::trials::{Gap, gap, run};
 use crate::check::inputs;
 use crate::check::recipe::Tokens;
 use crate::derive::{Kink, kinks};
-use crate::ir::eval::{Env, evaluate};
+use crate::ir::eval::Env;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf, Role, Sign};
 
 const TOLERANCE: f64 = 1e-5;
-/// The step of a difference, relative to 1 + |x|.
-const STEP: f64 = 3e-5;
 /// Values beyond this leave too few digits for differences.
 const LARGEST: f64 = 100.0;
 /// More steps than this show nothing new.
@@ -107,10 +105,6 @@ fn applied(matrix: Leaf, axis: Axis, x: Leaf) -> Expr {
     Expr::sum(axis, &Expr::leaf(matrix).times(&Expr::leaf(x)))
 }
 
-fn value(e: &Expr, axes: &[Axis], env: &Env) -> Result<Tensor, String> {
-    Ok(slopes::along(&evaluate(e, env)?, axes, env))
-}
-
 impl Layer<'_> {
     /// What may change: the token, the attended tokens, the states, the parameters, and the matrix of the queries.
     fn sources(&self) -> Vec<Leaf> {
@@ -131,7 +125,7 @@ impl Layer<'_> {
         let got = self.backward(&env, &runs)?;
         let mut worst = Gap::NONE;
         for source in sources {
-            let Some(expected) = self.slopes(source, &env)? else { return Ok(None) };
+            let Some(expected) = slopes::entrywise(|env| self.loss(env), source, &env)? else { return Ok(None) };
             let zero = Tensor::scalar(0.0);
             let got = slopes::along(got.get(&*source.name).unwrap_or(&zero), &source.axes, &env);
             worst = worst.or(gap(&format!("∂{}", source.name), &got, &expected, env.sizes));
@@ -267,28 +261,15 @@ impl Layer<'_> {
         Ok(point)
     }
 
-    /// Finite differences of ⟨cotangents, results⟩.
-    fn slopes(&self, source: &Leaf, env: &Env) -> Result<Option<Tensor>, String> {
-        let Some(start) = env.values.get(&*source.name) else { return Ok(None) };
-        let mut data = Vec::with_capacity(start.data.len());
-        for (at, x) in start.data.iter().enumerate() {
-            let loss = |h: f64| self.loss(&moved(env, source, |x| x.data[at] += h));
-            match slope(loss, STEP * (1.0 + x.abs()))? {
-                Some(slope) => data.push(slope.data[0]),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(Tensor { data, ..start.clone() }))
-    }
-
-    fn loss(&self, env: &Env) -> Result<Tensor, String> {
+    /// ⟨cotangents, results⟩.
+    fn loss(&self, env: &Env) -> Result<f64, String> {
         let runs = self.forward(env)?;
         let end = runs.last().and_then(|run| run.first()).ok_or("no steps")?;
         let states = self.parts.recipe().program.states.iter().map(|state| state.leaf.name.to_string());
         let outputs = std::iter::once(inputs::z().name.to_string()).chain(states);
         let pairs = self.parts.step.results.iter().zip(outputs);
         let inner = |a: &Tensor, b: &Tensor| a.data.iter().zip(&b.data).map(|(a, b)| a * b).sum::<f64>();
-        Ok(Tensor::scalar(pairs.map(|(leaf, name)| inner(&env.values[&*leaf.name], &end.values[&name])).sum()))
+        Ok(pairs.map(|(leaf, name)| inner(&env.values[&*leaf.name], &end.values[&name])).sum())
     }
 }
 
