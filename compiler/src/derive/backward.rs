@@ -108,10 +108,38 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     Backward { cotangent, output, definitions, gradients }
 }
 
+/// The backward pass of the energy itself: what a cotangent of F_h, one number per query, sends to every input.
+#[derive(Clone, Debug)]
+pub struct EnergyBackward {
+    pub cotangent: Leaf,
+    pub gradients: Vec<Definition>,
+}
+
+pub fn energy_backward(derivation: &Derivation, options: &Options) -> EnergyBackward {
+    let recipe = &derivation.recipe;
+    let options = options_for(recipe, options);
+    let cotangent = Leaf::new(Role::Probe, 2, &unused("u", recipe), &[Axis::T], Sign::Unknown);
+    let piece = scalar(&Expr::leaf(cotangent.clone()).times(&derivation.energy.term));
+    let gradients = inputs_among(derivation, &[&derivation.energy.term])
+        .into_iter()
+        .map(|input| {
+            let mut value = simplify(&hide(&calculus::gradient(&piece, &input), &derivation.names), &options);
+            value.term = hide(&value.term, &derivation.names);
+            Definition { leaf: Leaf { name: format!("∂{}", input.name).into(), ..input }, value }
+        })
+        .collect();
+    EnergyBackward { cotangent, gradients }
+}
+
 /// The inputs a backward pass answers for: those the direction or its scores mention.
 fn differentiable_inputs(derivation: &Derivation) -> Vec<Leaf> {
     let scores = derivation.names.iter().map(|n| n.depends_on());
     let terms: Vec<&Expr> = std::iter::once(&derivation.direction.term).chain(scores).collect();
+    inputs_among(derivation, &terms)
+}
+
+/// The inputs that some of the terms mention.
+fn inputs_among(derivation: &Derivation, terms: &[&Expr]) -> Vec<Leaf> {
     let params = derivation.recipe.params.iter().map(|p| p.leaf.clone());
     [inputs::q(), inputs::k(), inputs::v()]
         .into_iter()

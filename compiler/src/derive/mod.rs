@@ -16,7 +16,7 @@ mod precondition;
 mod step;
 mod update;
 
-pub use backward::{Backward, backward};
+pub use backward::{Backward, EnergyBackward, backward, energy_backward};
 pub use hessian::{COLUMN, Hessian, hessian, matrix_of};
 pub use kinks::{Kink, SECOND_DERIVATIVE, kinks};
 pub use naming::{Named, at_axes, hide, reveal, unused};

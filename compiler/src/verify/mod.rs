@@ -27,9 +27,9 @@ mod hessian;
 mod parts;
 mod precondition;
 mod report;
-pub(crate) mod samples;
+pub mod samples;
 mod simplified;
-pub(crate) mod slopes;
+pub mod slopes;
 mod step;
 pub(crate) mod trials;
 

@@ -1,0 +1,784 @@
+//! The plan interpreter: any plan on plain buffers, with no code generation.
+//!
+//! It follows the schedule that emitted kernels follow, step by step: matrix products are the same calls, and a fused
+//! loop runs operation by operation over one row at a time, in cache. It is the second oracle (in f64, against the
+//! reference interpreter of the algebra) and the engine for recipes that were not compiled in.
+
+use crate::ir::{Axis, Entropy, Func, Leaf, Role, rational::to_f64};
+use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Op};
+use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
+use crate::primitives::product::{Strides, distances, multiply};
+use crate::primitives::real::Real;
+use crate::primitives::visible::Visible;
+use crate::primitives::{decay, solve, threshold};
+use std::ops::Range;
+
+/// The lengths of one head's arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadSize {
+    pub queries: usize,
+    pub tokens: usize,
+    pub head: usize,
+}
+
+impl HeadSize {
+    /// The number of entries of a value of a domain, over all queries and tokens.
+    pub fn entries(&self, domain: Domain) -> usize {
+        let HeadSize { queries, tokens, head } = *self;
+        match domain {
+            Domain::Scalar => 1,
+            Domain::Key => tokens,
+            Domain::KeyVector => tokens * head,
+            Domain::Row => queries,
+            Domain::RowVector => queries * head,
+            Domain::Tile => queries * tokens,
+            Domain::Triple => queries * tokens * head,
+        }
+    }
+}
+
+/// Entries of a tile that a block of rows may have; more would leave the cache.
+const TILE_ENTRIES: usize = 1 << 16;
+const MOST_ROWS: usize = 64;
+
+/// How many queries go together when they see up to `tokens` tokens.
+pub fn rows_per_block(tokens: usize) -> usize {
+    (TILE_ENTRIES / tokens.max(1)).clamp(8, MOST_ROWS)
+}
+
+/// Runs a pass over one head.
+///
+/// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
+/// for a decay. `saved` and `outputs` have the lengths their values have over all queries and tokens.
+pub fn run_head<'a, T: Real>(
+    graph: &Graph,
+    pass: &Pass,
+    size: HeadSize,
+    visible: &Visible,
+    input: &dyn Fn(&Leaf) -> &'a [T],
+    saved: &mut [Vec<T>],
+    outputs: &mut [Vec<T>],
+) {
+    let blocks = blocks(visible, size.queries);
+    let rows = blocks.iter().map(|b| b.len()).max().unwrap_or(0);
+    let width = blocks.iter().map(|b| visible.of_block(b.clone()).len()).max().unwrap_or(0);
+    let mut machine = Machine::new(graph, pass, size, visible, input, rows, width);
+    let given = saved.iter_mut().enumerate().map(|(i, x)| (Place::Saved(i), x));
+    let wanted = outputs.iter_mut().enumerate().map(|(i, x)| (Place::Output(i), x));
+    let mut outside: Vec<(Place, &mut Vec<T>)> = given.chain(wanted).collect();
+    for (place, values) in &mut outside {
+        if matches!(place, Place::Output(_)) {
+            values.fill(T::ZERO);
+        }
+        machine.lend(*place, std::mem::take(values));
+    }
+    pass.before.iter().for_each(|step| machine.step(step));
+    for rows in blocks {
+        machine.block = Block { keys: visible.of_block(rows.clone()), rows, pitch: width.max(1) };
+        machine.fill_decay();
+        pass.rows.iter().for_each(|step| machine.step(step));
+    }
+    pass.after.iter().for_each(|step| machine.step(step));
+    machine.constant_outputs();
+    for (place, values) in &mut outside {
+        **values = machine.take_back(*place);
+    }
+}
+
+/// The blocks of queries that go together.
+fn blocks(visible: &Visible, queries: usize) -> Vec<Range<usize>> {
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    while start < queries {
+        let widest = visible.of_block(start..queries.min(start + MOST_ROWS)).len();
+        let end = queries.min(start + rows_per_block(widest));
+        blocks.push(start..end);
+        start = end;
+    }
+    blocks
+}
+
+/// The queries of a block and the tokens any of them sees.
+#[derive(Clone, Debug)]
+struct Block {
+    rows: Range<usize>,
+    keys: Range<usize>,
+    /// Entries from one row of a tile to the next.
+    pitch: usize,
+}
+
+/// A value inside of a loop.
+#[derive(Clone, Debug)]
+enum Register<T> {
+    Number(T),
+    Vector(Vec<T>),
+}
+
+/// An operand inside of a loop.
+#[derive(Clone, Copy)]
+enum Operand<'a, T> {
+    Number(T),
+    Vector(&'a [T]),
+}
+
+/// Where a loop stands: the row of the block, the token, and the stretch its inner direction runs over.
+#[derive(Clone, Debug)]
+struct At {
+    domain: Domain,
+    row: usize,
+    token: usize,
+    inner: Range<usize>,
+}
+
+struct Machine<'p, 'a, T> {
+    graph: &'p Graph,
+    pass: &'p Pass,
+    size: HeadSize,
+    visible: &'p Visible,
+    inputs: Vec<&'a [T]>,
+    /// One store per place, and the store of every node that has one.
+    stores: Vec<Vec<T>>,
+    places: Vec<Place>,
+    store_of: Vec<Option<usize>>,
+    decay: Vec<T>,
+    block: Block,
+    registers: Vec<Register<T>>,
+    scratch: Vec<T>,
+}
+
+impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
+    fn new(
+        graph: &'p Graph,
+        pass: &'p Pass,
+        size: HeadSize,
+        visible: &'p Visible,
+        input: &dyn Fn(&Leaf) -> &'a [T],
+        rows: usize,
+        width: usize,
+    ) -> Machine<'p, 'a, T> {
+        let needed = needed_inputs(graph, pass);
+        let inputs = (graph.nodes.iter().enumerate())
+            .map(|(i, node)| match &node.op {
+                Op::Input(leaf) if leaf.role != Role::Visible && needed[i] => input(leaf),
+                _ => &[],
+            })
+            .collect();
+        let mut places: Vec<Place> = pass.places.values().copied().collect();
+        places.sort();
+        places.dedup();
+        let length = |place: &Place| match place {
+            Place::Buffer(Domain::Row, _) => rows,
+            Place::Buffer(Domain::RowVector, _) => rows * size.head,
+            Place::Buffer(Domain::Tile, _) => rows * width.max(1),
+            Place::Buffer(domain, _) => size.entries(*domain),
+            Place::Output(_) | Place::Saved(_) => 0,
+        };
+        let stores = places.iter().map(|place| vec![T::ZERO; length(place)]).collect();
+        let mut store_of = vec![None; graph.nodes.len()];
+        for (id, place) in &pass.places {
+            store_of[id.index()] = places.binary_search(place).ok();
+        }
+        Machine {
+            graph,
+            pass,
+            size,
+            visible,
+            inputs,
+            stores,
+            places,
+            store_of,
+            decay: vec![],
+            block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
+            registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
+            scratch: vec![],
+        }
+    }
+
+    fn lend(&mut self, place: Place, values: Vec<T>) {
+        match self.places.binary_search(&place) {
+            Ok(i) => self.stores[i] = values,
+            Err(_) => {
+                // Nothing computes it; it goes back as it came.
+                self.places.push(place);
+                self.stores.push(values);
+            }
+        }
+    }
+
+    fn take_back(&mut self, place: Place) -> Vec<T> {
+        let at = self.places.iter().position(|p| *p == place);
+        at.map(|i| std::mem::take(&mut self.stores[i])).unwrap_or_default()
+    }
+
+    /// Outputs that no step computes: inputs and numbers, and values another output has already.
+    fn constant_outputs(&mut self) {
+        for (i, output) in self.pass.outputs.iter().enumerate() {
+            let own = self.places.iter().position(|p| *p == Place::Output(i));
+            let source = match (&self.graph[output.id].op, self.store_of[output.id.index()]) {
+                (Op::Number(c), _) => vec![T::of(to_f64(c))],
+                (Op::Input(_), _) => self.inputs[output.id.index()].to_vec(),
+                (_, Some(store)) if Some(store) != own => self.stores[store].clone(),
+                _ => continue,
+            };
+            let Some(own) = own else { continue };
+            let length = self.stores[own].len();
+            self.stores[own] = if source.len() == 1 { vec![source[0]; length] } else { source };
+        }
+    }
+
+    // Where values lie.
+
+    /// The stored values of a node, and the row of them at which the block starts.
+    fn stored(&self, id: Id) -> (&[T], usize) {
+        match self.store_of[id.index()] {
+            Some(store) => {
+                let is_local = matches!(self.places[store], Place::Buffer(..));
+                (&self.stores[store], if is_local { 0 } else { self.block.rows.start })
+            }
+            None => (self.inputs[id.index()], self.block.rows.start),
+        }
+    }
+
+    fn is_visibility(&self, id: Id) -> bool {
+        matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Visible)
+    }
+
+    fn is_decay(&self, id: Id) -> bool {
+        matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Decay)
+    }
+
+    /// An operand of a loop: a register of this loop, or what is stored.
+    fn operand(&self, id: Id, at: &At, is_register: &dyn Fn(Id) -> bool) -> Operand<'_, T> {
+        if is_register(id) {
+            return match &self.registers[id.index()] {
+                Register::Number(x) => Operand::Number(*x),
+                Register::Vector(xs) => Operand::Vector(xs),
+            };
+        }
+        if let Op::Number(c) = &self.graph[id].op {
+            return Operand::Number(T::of(to_f64(c)));
+        }
+        if self.is_visibility(id) {
+            return Operand::Number(T::ONE);
+        }
+        let (values, origin) = if self.is_decay(id) { (&self.decay[..], 0) } else { self.stored(id) };
+        let head = self.size.head;
+        let keys = self.block.keys.start;
+        match Domain::of(self.graph.axes(id)) {
+            Domain::Scalar => Operand::Number(values[0]),
+            Domain::Row if at.domain == Domain::Row => {
+                Operand::Vector(&values[origin + at.inner.start..origin + at.inner.end])
+            }
+            Domain::Row => Operand::Number(values[origin + at.row]),
+            Domain::RowVector => {
+                let row = (origin + at.row) * head;
+                Operand::Vector(&values[row + at.inner.start..row + at.inner.end])
+            }
+            Domain::Key if matches!(at.domain, Domain::Key | Domain::Tile) => {
+                Operand::Vector(&values[at.inner.clone()])
+            }
+            Domain::Key => Operand::Number(values[at.token]),
+            Domain::KeyVector => {
+                let row = at.token * head;
+                Operand::Vector(&values[row + at.inner.start..row + at.inner.end])
+            }
+            Domain::Tile if at.domain == Domain::Tile => {
+                let row = at.row * self.block.pitch;
+                Operand::Vector(&values[row + at.inner.start - keys..row + at.inner.end - keys])
+            }
+            Domain::Tile | Domain::Triple => Operand::Number(values[at.row * self.block.pitch + at.token - keys]),
+        }
+    }
+
+    // Steps.
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Loop(l) => self.run_loop(l),
+            Step::Node(id) => self.node(*id),
+        }
+    }
+
+    fn node(&mut self, id: Id) {
+        let Some(store) = self.store_of[id.index()] else { return };
+        let mut out = std::mem::take(&mut self.stores[store]);
+        let (rows, keys) = (self.block.rows.len(), self.block.keys.clone());
+        let (head, width, pitch) = (self.size.head, keys.len(), self.block.pitch);
+        let is_local = matches!(self.places[store], Place::Buffer(..));
+        let row_start = if is_local { 0 } else { self.block.rows.start };
+        let from_keys = |values: &'_ [T]| -> Range<usize> {
+            let start = (keys.start * head).min(values.len());
+            start..values.len()
+        };
+        let tile_strides = Strides::rows(pitch);
+        match &self.graph[id].op {
+            Op::Dot { row, key } => {
+                let (x, x0) = self.stored(*row);
+                let (y, _) = self.stored(*key);
+                let (x, y) = (&x[x0 * head..], &y[from_keys(y)]);
+                let sides = ((x, Strides::rows(head)), (y, Strides::columns(head)));
+                multiply([rows, width, head], (&mut out, tile_strides), false, sides.0, sides.1);
+            }
+            Op::Apply { tile, key } => {
+                let tile = self.tile(*tile);
+                let (y, _) = self.stored(*key);
+                let y = &y[from_keys(y)];
+                let out = &mut out[row_start * head..];
+                let sides = ((&tile[..], tile_strides), (y, Strides::rows(head)));
+                multiply([rows, head, width], (out, Strides::rows(head)), false, sides.0, sides.1);
+            }
+            Op::Gather { tile, row } => {
+                let tile = self.tile(*tile);
+                let (x, x0) = self.stored(*row);
+                let range = from_keys(&out);
+                let out = &mut out[range];
+                let sides = ((&tile[..], Strides::columns(pitch)), (&x[x0 * head..], Strides::rows(head)));
+                multiply([width, head, rows], (out, Strides::rows(head)), true, sides.0, sides.1);
+            }
+            Op::Distance { row, key } => {
+                let (x, x0) = self.stored(*row);
+                let (y, _) = self.stored(*key);
+                let (x, y) = (&x[x0 * head..], &y[from_keys(y)]);
+                distances([rows, width, head], x, y, (&mut out, pitch));
+            }
+            Op::Threshold(kind, scores) => {
+                let mut scratch = std::mem::take(&mut self.scratch);
+                let tile = self.tile(*scores);
+                for r in 0..rows {
+                    let seen = self.seen(r);
+                    let row = r * pitch;
+                    let scores = &tile[row + seen.start - keys.start..row + seen.end - keys.start];
+                    out[row_start + r] = match kind {
+                        Entropy::Tsallis(alpha) => threshold::tsallis(scores, to_f64(alpha), &mut scratch),
+                        Entropy::Norm(gamma) => threshold::norm(scores, to_f64(gamma), &mut scratch),
+                        Entropy::Shannon => T::ZERO,
+                    };
+                }
+                self.scratch = scratch;
+            }
+            Op::Solve { matrix, right } => {
+                for r in 0..rows {
+                    let solution = self.solution(matrix, *right, r);
+                    let row = (row_start + r) * head;
+                    out[row..row + head].copy_from_slice(&solution);
+                }
+            }
+            Op::Total(x) => out[0] = sum(self.stored(*x).0),
+            Op::Input(_) | Op::Number(_) | Op::Map(..) | Op::Fold(..) => {}
+        }
+        self.stores[store] = out;
+    }
+
+    /// The tokens of the block that a row sees; an empty interval lies inside of the block too.
+    fn seen(&self, row: usize) -> Range<usize> {
+        let seen = self.visible.of(self.block.rows.start + row);
+        if seen.is_empty() { self.block.keys.start..self.block.keys.start } else { seen }
+    }
+
+    /// A stored tile; visibility is written out.
+    fn tile(&self, id: Id) -> std::borrow::Cow<'_, [T]> {
+        if self.is_decay(id) {
+            return (&self.decay[..]).into();
+        }
+        if !self.is_visibility(id) {
+            return self.stored(id).0.into();
+        }
+        let pitch = self.block.pitch;
+        let mut tile = vec![T::ZERO; self.block.rows.len() * pitch];
+        for r in 0..self.block.rows.len() {
+            let seen = self.seen(r);
+            let start = r * pitch + seen.start - self.block.keys.start;
+            tile[start..start + seen.len()].fill(T::ONE);
+        }
+        tile.into()
+    }
+
+    fn fill_decay(&mut self) {
+        let Some(id) = (0..self.graph.nodes.len()).map(|i| Id(i as u32)).find(|id| self.is_decay(*id)) else { return };
+        let steps = self.inputs[id.index()];
+        if steps.is_empty() {
+            return;
+        }
+        let Block { rows, keys, pitch } = self.block.clone();
+        let mut tile = std::mem::take(&mut self.decay);
+        tile.resize(rows.len() * pitch, T::ZERO);
+        for r in 0..rows.len() {
+            let position = self.visible.position(rows.start + r);
+            let (before, own) = tile.split_at_mut(r * pitch);
+            match r.checked_sub(1) {
+                None => decay::first_row(steps, position, keys.clone(), own),
+                Some(last) => decay::next_row(steps, position, keys.clone(), &before[last * pitch..], own),
+            }
+        }
+        self.decay = tile;
+    }
+
+    /// The solution of the system of one row.
+    fn solution(&mut self, matrix: &[Entry], right: Id, row: usize) -> Vec<T> {
+        let head = self.size.head;
+        let at = At { domain: Domain::RowVector, row, token: 0, inner: 0..head };
+        let mut solution = self.vector(right, &at);
+        if self.seen(row).is_empty() {
+            return vec![T::ZERO; head];
+        }
+        let mut dense = vec![T::ZERO; head * head];
+        for entry in matrix {
+            match entry {
+                Entry::Diagonal(x) => {
+                    let x = self.vector(*x, &at);
+                    (0..head).for_each(|i| dense[i * head + i] += x[i]);
+                }
+                Entry::Outer(x, y) => {
+                    let (x, y) = (self.vector(*x, &at), self.vector(*y, &at));
+                    for (row, x) in dense.chunks_mut(head).zip(&x) {
+                        row.iter_mut().zip(&y).for_each(|(m, y)| *m += *x * *y);
+                    }
+                }
+                Entry::Moment(w, x, y) => self.add_moment(*w, *x, *y, row, &mut dense),
+            }
+        }
+        solve::solve(&mut dense, &mut solution, head);
+        solution
+    }
+
+    /// Adds Σ_n w x yᵀ.
+    fn add_moment(&mut self, w: Id, x: Id, y: Id, row: usize, dense: &mut [T]) {
+        let head = self.size.head;
+        let seen = self.seen(row);
+        let mut left = Vec::with_capacity(seen.len() * head);
+        let mut right = Vec::with_capacity(seen.len() * head);
+        for token in seen.clone() {
+            let at = At { domain: Domain::Triple, row, token, inner: 0..head };
+            let weight = match self.operand(w, &at, &|_| false) {
+                Operand::Number(weight) => weight,
+                Operand::Vector(weights) => weights[0],
+            };
+            left.extend(self.vector(x, &at).into_iter().map(|v| weight * v));
+            right.extend(self.vector(y, &at));
+        }
+        let sides = ((&left[..], Strides::columns(head)), (&right[..], Strides::rows(head)));
+        multiply([head, head, seen.len()], (dense, Strides::rows(head)), true, sides.0, sides.1);
+    }
+
+    /// A value along the components, computed if it is not stored.
+    fn vector(&mut self, id: Id, at: &At) -> Vec<T> {
+        let mut maps: Vec<Id> = Vec::new();
+        let mut open = vec![id];
+        while let Some(o) = open.pop() {
+            let is_map = matches!(self.graph[o].op, Op::Map(..)) && self.store_of[o.index()].is_none();
+            if is_map && !maps.contains(&o) {
+                maps.push(o);
+                open.extend(self.graph[o].op.operands());
+            }
+        }
+        maps.sort();
+        let is_register = |x: Id| maps.contains(&x);
+        for &map in &maps {
+            self.compute(map, at, &is_register);
+        }
+        match self.operand(id, at, &is_register) {
+            Operand::Number(x) => vec![x; at.inner.len()],
+            Operand::Vector(xs) => xs.to_vec(),
+        }
+    }
+
+    // Loops.
+
+    fn run_loop(&mut self, l: &Loop) {
+        let size = self.size;
+        let rows = self.block.rows.len();
+        let at = |row, token, inner| At { domain: l.domain, row, token, inner };
+        self.start_folds(l);
+        match l.domain {
+            Domain::Scalar => self.stretch(l, &at(0, 0, 0..1)),
+            Domain::Key => self.stretch(l, &at(0, 0, 0..size.tokens)),
+            Domain::KeyVector => (0..size.tokens).for_each(|n| self.stretch(l, &at(0, n, 0..size.head))),
+            Domain::Row => {
+                // Queries that see nothing do not take part.
+                for r in 0..rows {
+                    match self.seen(r).is_empty() {
+                        true => self.blank(l, r),
+                        false => self.stretch(l, &at(r, 0, r..r + 1)),
+                    }
+                }
+            }
+            Domain::RowVector => {
+                for r in 0..rows {
+                    match self.seen(r).is_empty() {
+                        true => self.blank(l, r),
+                        false => self.stretch(l, &at(r, 0, 0..size.head)),
+                    }
+                }
+            }
+            Domain::Tile => {
+                for r in 0..rows {
+                    let seen = self.seen(r);
+                    match seen.is_empty() {
+                        true => self.blank(l, r),
+                        false => self.stretch(l, &at(r, 0, seen)),
+                    }
+                }
+            }
+            Domain::Triple => {
+                for r in 0..rows {
+                    self.seen(r).for_each(|n| self.stretch(l, &at(r, n, 0..size.head)));
+                }
+            }
+        }
+    }
+
+    /// Folds inside of a block start at 0; those over queries go on.
+    fn start_folds(&mut self, l: &Loop) {
+        for &fold in &l.folds {
+            let Op::Fold(_, axis, _) = self.graph[fold].op else { continue };
+            let Some(store) = self.store_of[fold.index()] else { continue };
+            if axis == Axis::T {
+                continue;
+            }
+            let per_row = match Domain::of(self.graph.axes(fold)) {
+                Domain::Row => 1,
+                Domain::RowVector => self.size.head,
+                Domain::Tile => self.block.pitch,
+                _ => continue,
+            };
+            let is_local = matches!(self.places[store], Place::Buffer(..));
+            let start = if is_local { 0 } else { self.block.rows.start } * per_row;
+            let length = self.block.rows.len() * per_row;
+            self.stores[store][start..start + length].fill(T::ZERO);
+        }
+    }
+
+    /// What a query that sees nothing has: 0 everywhere.
+    fn blank(&mut self, l: &Loop, row: usize) {
+        for &id in &l.stores {
+            let Some(store) = self.store_of[id.index()] else { continue };
+            let per_row = match Domain::of(self.graph.axes(id)) {
+                Domain::Row => 1,
+                Domain::RowVector => self.size.head,
+                Domain::Tile => self.block.pitch,
+                _ => continue,
+            };
+            let is_local = matches!(self.places[store], Place::Buffer(..));
+            let start = (if is_local { 0 } else { self.block.rows.start } + row) * per_row;
+            self.stores[store][start..start + per_row].fill(T::ZERO);
+        }
+    }
+
+    /// One run along the inner direction of a loop.
+    fn stretch(&mut self, l: &Loop, at: &At) {
+        let is_register = |x: Id| l.maps.binary_search(&x).is_ok();
+        for &map in &l.maps {
+            self.compute(map, at, &is_register);
+        }
+        for &fold in &l.folds {
+            self.fold(fold, at, &is_register);
+        }
+        for &id in &l.stores {
+            self.store(id, at);
+        }
+    }
+
+    fn compute(&mut self, id: Id, at: &At, is_register: &dyn Fn(Id) -> bool) {
+        let Op::Map(map, operands) = &self.graph[id].op else { return };
+        let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
+        let mut out = match old {
+            Register::Vector(v) => v,
+            Register::Number(_) => vec![],
+        };
+        let values: Vec<Operand<T>> = operands.iter().map(|&o| self.operand(o, at, is_register)).collect();
+        let result = match values.iter().any(|v| matches!(v, Operand::Vector(_))) {
+            false => {
+                let numbers: Vec<T> =
+                    values.iter().map(|v| if let Operand::Number(x) = v { *x } else { T::ZERO }).collect();
+                Register::Number(apply(map, &numbers))
+            }
+            true => {
+                out.clear();
+                out.resize(at.inner.len(), T::ZERO);
+                apply_all(map, &values, &mut out);
+                Register::Vector(out)
+            }
+        };
+        self.registers[id.index()] = result;
+    }
+
+    fn fold(&mut self, id: Id, at: &At, is_register: &dyn Fn(Id) -> bool) {
+        let Op::Fold(fold, axis, x) = self.graph[id].op else { return };
+        let Some(store) = self.store_of[id.index()] else { return };
+        let mut out = std::mem::take(&mut self.stores[store]);
+        let is_local = matches!(self.places[store], Place::Buffer(..));
+        let row = if is_local { 0 } else { self.block.rows.start } + at.row;
+        let head = self.size.head;
+        let value = self.operand(x, at, is_register);
+        let length = at.inner.len();
+        // Along the inner direction the fold is a number; across it, entries are added to what is there.
+        let is_along = match at.domain {
+            Domain::Key | Domain::Tile => axis == Axis::N,
+            Domain::KeyVector | Domain::RowVector | Domain::Triple => axis == Axis::E,
+            Domain::Row => axis == Axis::T,
+            Domain::Scalar => true,
+        };
+        if is_along {
+            let total = match (fold, value) {
+                (Fold::Sum, Operand::Vector(xs)) => sum(xs),
+                (Fold::Sum, Operand::Number(x)) => x * T::of(length as f64),
+                (Fold::Max, Operand::Vector(xs)) => xs.iter().fold(-T::INFINITY, |m, x| m.larger(*x)),
+                (Fold::Max, Operand::Number(x)) => x,
+            };
+            match Domain::of(self.graph.axes(id)) {
+                Domain::Scalar => out[0] += total,
+                Domain::Key => out[at.token] = total,
+                Domain::Tile => out[at.row * self.block.pitch + at.token - self.block.keys.start] = total,
+                _ => out[row] = total,
+            }
+        } else {
+            let start = match (at.domain, axis) {
+                (Domain::Tile, _) => at.inner.start,
+                (Domain::Triple, Axis::N) => row * head,
+                (Domain::Triple, _) => at.token * head,
+                _ => 0,
+            };
+            let out = &mut out[start..start + length];
+            match value {
+                Operand::Number(x) => out.iter_mut().for_each(|y| *y += x),
+                Operand::Vector(xs) => out.iter_mut().zip(xs).for_each(|(y, x)| *y += *x),
+            }
+        }
+        self.stores[store] = out;
+    }
+
+    fn store(&mut self, id: Id, at: &At) {
+        let Some(store) = self.store_of[id.index()] else { return };
+        let mut out = std::mem::take(&mut self.stores[store]);
+        let is_local = matches!(self.places[store], Place::Buffer(..));
+        let row = if is_local { 0 } else { self.block.rows.start } + at.row;
+        let head = self.size.head;
+        let start = match Domain::of(self.graph.axes(id)) {
+            Domain::Scalar => 0,
+            Domain::Row => row,
+            Domain::RowVector => row * head,
+            Domain::Key => at.inner.start,
+            Domain::KeyVector => at.token * head,
+            Domain::Tile | Domain::Triple => {
+                let (pitch, keys) = (self.block.pitch, self.block.keys.clone());
+                out[at.row * pitch..at.row * pitch + keys.len()].fill(T::ZERO);
+                at.row * pitch + at.inner.start - keys.start
+            }
+        };
+        let out_part = &mut out[start..start + at.inner.len()];
+        match &self.registers[id.index()] {
+            Register::Number(x) => out_part.fill(*x),
+            Register::Vector(xs) => out_part.copy_from_slice(xs),
+        }
+        self.stores[store] = out;
+    }
+}
+
+/// Which inputs a pass reads.
+fn needed_inputs(graph: &Graph, pass: &Pass) -> Vec<bool> {
+    let mut needed = vec![false; graph.nodes.len()];
+    let mut open: Vec<Id> = pass.outputs.iter().map(|o| o.id).collect();
+    open.extend(pass.saved.iter().filter(|_| pass.is_saving));
+    while let Some(id) = open.pop() {
+        let is_new = !std::mem::replace(&mut needed[id.index()], true);
+        if is_new && (pass.is_saving || !pass.saved.contains(&id)) {
+            open.extend(graph[id].op.operands());
+        }
+    }
+    needed
+}
+
+/// Σ x in sixteen strands, as compiled kernels add.
+fn sum<T: Real>(xs: &[T]) -> T {
+    let mut strands = [T::ZERO; 16];
+    let (chunks, rest) = xs.as_chunks::<16>();
+    for chunk in chunks {
+        strands.iter_mut().zip(chunk).for_each(|(s, x)| *s += *x);
+    }
+    strands.iter_mut().zip(rest).for_each(|(s, x)| *s += *x);
+    strands.iter().fold(T::ZERO, |a, b| a + *b)
+}
+
+/// One entry of a map.
+fn apply<T: Real>(map: &Map, x: &[T]) -> T {
+    match map {
+        Map::Add => x.iter().fold(T::ZERO, |a, b| a + *b),
+        Map::Mul => x.iter().fold(T::ONE, |a, b| a * *b),
+        Map::Pow(r) => x[0].power(to_f64(r)),
+        Map::Call(Func::Exp) => x[0].exponential(),
+        Map::Call(Func::Log) => x[0].logarithm(),
+        Map::Call(Func::Abs) => x[0].absolute(),
+        Map::Call(Func::Sign) => x[0].signum0(),
+        Map::Select => {
+            if x[0] <= x[1] {
+                x[2]
+            } else {
+                x[3]
+            }
+        }
+        Map::Positive => x[0].larger(T::ZERO),
+    }
+}
+
+/// All entries of a map, operation by operation.
+fn apply_all<T: Real>(map: &Map, values: &[Operand<T>], out: &mut [T]) {
+    let each = |out: &mut [T], f: &dyn Fn(T) -> T| match values[0] {
+        Operand::Number(x) => out.fill(f(x)),
+        Operand::Vector(xs) => out.iter_mut().zip(xs).for_each(|(y, x)| *y = f(*x)),
+    };
+    match map {
+        Map::Add => accumulate(values, out, |y, x| y + x),
+        Map::Mul => accumulate(values, out, |y, x| y * x),
+        Map::Pow(r) => {
+            let Operand::Vector(xs) = values[0] else { return };
+            powers(xs, to_f64(r), out);
+        }
+        Map::Call(Func::Exp) => {
+            let Operand::Vector(xs) = values[0] else { return };
+            pulp::Arch::new().dispatch(|| out.iter_mut().zip(xs).for_each(|(y, x)| *y = x.exponential()));
+        }
+        Map::Call(Func::Log) => {
+            let Operand::Vector(xs) = values[0] else { return };
+            pulp::Arch::new().dispatch(|| out.iter_mut().zip(xs).for_each(|(y, x)| *y = x.logarithm()));
+        }
+        Map::Call(Func::Abs) => each(out, &|x| x.absolute()),
+        Map::Call(Func::Sign) => each(out, &|x| x.signum0()),
+        Map::Positive => each(out, &|x| x.larger(T::ZERO)),
+        Map::Select => {
+            for (i, y) in out.iter_mut().enumerate() {
+                *y = if values[0].at(i) <= values[1].at(i) { values[2].at(i) } else { values[3].at(i) };
+            }
+        }
+    }
+}
+
+impl<T: Real> Operand<'_, T> {
+    fn at(&self, i: usize) -> T {
+        match self {
+            Operand::Number(x) => *x,
+            Operand::Vector(xs) => xs[i],
+        }
+    }
+}
+
+fn accumulate<T: Real>(values: &[Operand<T>], out: &mut [T], f: impl Fn(T, T) -> T) {
+    match values[0] {
+        Operand::Number(x) => out.fill(x),
+        Operand::Vector(xs) => out.copy_from_slice(xs),
+    }
+    for value in &values[1..] {
+        match value {
+            Operand::Number(x) => out.iter_mut().for_each(|y| *y = f(*y, *x)),
+            Operand::Vector(xs) => out.iter_mut().zip(*xs).for_each(|(y, x)| *y = f(*y, *x)),
+        }
+    }
+}
+
+fn powers<T: Real>(xs: &[T], r: f64, out: &mut [T]) {
+    pulp::Arch::new().dispatch(|| {
+        let (chunks, rest) = xs.as_chunks::<16>();
+        let (out_chunks, out_rest) = out.as_chunks_mut::<16>();
+        out_chunks.iter_mut().zip(chunks).for_each(|(y, x)| *y = T::powers(*x, r));
+        out_rest.iter_mut().zip(rest).for_each(|(y, x)| *y = x.power(r));
+    });
+}

@@ -1,0 +1,269 @@
+//! The value graph: what a kernel computes, by axes.
+//!
+//! Every value extends along some of three axes: `t` (the query), `n` (the attended token) and `e` (the component of
+//! a head). The axes decide everything that follows: how often a value is computed, where it is stored and which loop
+//! computes it.
+//!
+//! | node | axes | is |
+//! |---|---|---|
+//! | `map` | union of its operands' | elementwise, fused into loops |
+//! | `fold` | one axis fewer | a sum or a maximum along an axis |
+//! | `dot` | `[t,e]·[n,e] → [t,n]` | a matrix product |
+//! | `apply` | `[t,n]·[n,e] → [t,e]` | a matrix product |
+//! | `gather` | `[t,n]·[t,e] → [n,e]` | a matrix product, accumulated over blocks of queries |
+//! | `distance` | `[t,e],[n,e] → [t,n]` | Σ(x − y)², a matrix product with close pairs computed again |
+//! | `threshold` | `[t,n] → [t]` | a search along a row |
+//! | `solve` | `→ [t,e]` | one dense system per query |
+//! | `total` | `[n] → []` | the sum over all tokens, whoever sees them |
+//!
+//! A map along all three axes is never stored: folds take it apart in a fused triple loop.
+//!
+//! Nodes are shared: building the same node twice gives the same [`Id`], so what the backward pass has in common with
+//! the forward pass is found by itself.
+
+use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational};
+use num_traits::{One, Zero};
+use std::collections::HashMap;
+use std::fmt;
+
+/// A node of a [`Graph`]; operands have smaller numbers than what uses them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Id(pub u32);
+
+impl Id {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "x{}", self.0)
+    }
+}
+
+/// An elementwise operation.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Map {
+    Add,
+    Mul,
+    /// The total power: 0^r = 0.
+    Pow(Rational),
+    Call(Func),
+    /// `[a, b, x, y]`: x where a ≤ b, else y.
+    Select,
+    /// The larger of x and 0.
+    Positive,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fold {
+    Sum,
+    /// The largest entry; 0 of nothing.
+    Max,
+}
+
+/// A summand of a d_h × d_h matrix per query.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Entry {
+    /// The diagonal matrix of a vector or of a number.
+    Diagonal(Id),
+    /// x yᵀ with x and y along `[t,e]`.
+    Outer(Id, Id),
+    /// Σ_n w x yᵀ with w along `[t,n]` and x, y along `[n,e]` or `[t,n,e]`.
+    Moment(Id, Id, Id),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    Input(Leaf),
+    Number(Rational),
+    Map(Map, Vec<Id>),
+    Fold(Fold, Axis, Id),
+    Dot { row: Id, key: Id },
+    Apply { tile: Id, key: Id },
+    Gather { tile: Id, row: Id },
+    Distance { row: Id, key: Id },
+    Threshold(Entropy, Id),
+    Solve { matrix: Vec<Entry>, right: Id },
+    Total(Id),
+}
+
+impl Op {
+    pub fn operands(&self) -> Vec<Id> {
+        match self {
+            Op::Input(_) | Op::Number(_) => vec![],
+            Op::Map(_, xs) => xs.clone(),
+            Op::Fold(_, _, x) | Op::Threshold(_, x) | Op::Total(x) => vec![*x],
+            Op::Dot { row, key } | Op::Distance { row, key } => vec![*row, *key],
+            Op::Apply { tile, key } => vec![*tile, *key],
+            Op::Gather { tile, row } => vec![*tile, *row],
+            Op::Solve { matrix, right } => {
+                let entries = matrix.iter().flat_map(|entry| match entry {
+                    Entry::Diagonal(x) => vec![*x],
+                    Entry::Outer(x, y) => vec![*x, *y],
+                    Entry::Moment(w, x, y) => vec![*w, *x, *y],
+                });
+                entries.chain([*right]).collect()
+            }
+        }
+    }
+}
+
+/// A value: how it is computed and what it extends along.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub op: Op,
+    pub axes: AxisSet,
+}
+
+impl Node {
+    pub fn has(&self, axis: Axis) -> bool {
+        self.axes.contains(axis)
+    }
+    pub fn is_triple(&self) -> bool {
+        self.has(Axis::T) && self.has(Axis::N) && self.has(Axis::E)
+    }
+    pub fn is_tile(&self) -> bool {
+        self.has(Axis::T) && self.has(Axis::N) && !self.has(Axis::E)
+    }
+}
+
+/// Shared values.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    pub nodes: Vec<Node>,
+    known: HashMap<Op, Id>,
+}
+
+impl std::ops::Index<Id> for Graph {
+    type Output = Node;
+    fn index(&self, id: Id) -> &Node {
+        &self.nodes[id.index()]
+    }
+}
+
+impl Graph {
+    pub fn axes(&self, id: Id) -> AxisSet {
+        self[id].axes
+    }
+
+    fn node(&mut self, op: Op) -> Id {
+        if let Some(&id) = self.known.get(&op) {
+            return id;
+        }
+        let axes = self.axes_of(&op);
+        let id = Id(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(Node { op: op.clone(), axes });
+        self.known.insert(op, id);
+        id
+    }
+
+    fn axes_of(&self, op: &Op) -> AxisSet {
+        match op {
+            Op::Input(leaf) => AxisSet::of(&leaf.axes),
+            Op::Number(_) => AxisSet::EMPTY,
+            Op::Map(_, xs) => xs.iter().fold(AxisSet::EMPTY, |set, &x| set.union(self.axes(x))),
+            // What a query sees decides what a fold over tokens gives; what sees a token, one over queries.
+            Op::Fold(_, axis, x) if *axis == Axis::N => self.axes(*x).with(Axis::T).without(Axis::N),
+            Op::Fold(_, axis, x) => self.axes(*x).without(*axis),
+            Op::Dot { .. } | Op::Distance { .. } => AxisSet::of(&[Axis::T, Axis::N]),
+            Op::Apply { .. } | Op::Solve { .. } => AxisSet::of(&[Axis::T, Axis::E]),
+            Op::Gather { .. } => AxisSet::of(&[Axis::N, Axis::E]),
+            Op::Threshold(..) => AxisSet::of(&[Axis::T]),
+            Op::Total(_) => AxisSet::EMPTY,
+        }
+    }
+
+    pub fn input(&mut self, leaf: &Leaf) -> Id {
+        self.node(Op::Input(leaf.clone()))
+    }
+    pub fn number(&mut self, x: &Rational) -> Id {
+        self.node(Op::Number(x.clone()))
+    }
+    pub fn fold(&mut self, fold: Fold, axis: Axis, x: Id) -> Id {
+        self.node(Op::Fold(fold, axis, x))
+    }
+    pub fn dot(&mut self, row: Id, key: Id) -> Id {
+        self.node(Op::Dot { row, key })
+    }
+    pub fn apply(&mut self, tile: Id, key: Id) -> Id {
+        self.node(Op::Apply { tile, key })
+    }
+    pub fn gather(&mut self, tile: Id, row: Id) -> Id {
+        self.node(Op::Gather { tile, row })
+    }
+    pub fn distance(&mut self, row: Id, key: Id) -> Id {
+        self.node(Op::Distance { row, key })
+    }
+    pub fn threshold(&mut self, kind: &Entropy, scores: Id) -> Id {
+        self.node(Op::Threshold(kind.clone(), scores))
+    }
+    pub fn solve(&mut self, matrix: Vec<Entry>, right: Id) -> Id {
+        self.node(Op::Solve { matrix, right })
+    }
+
+    pub fn total(&mut self, x: Id) -> Id {
+        self.node(Op::Total(x))
+    }
+
+    /// An elementwise operation that is neither a sum nor a product.
+    pub fn map(&mut self, map: Map, operands: &[Id]) -> Id {
+        self.node(Op::Map(map, operands.to_vec()))
+    }
+
+    /// Whether the value is this whole number.
+    pub fn is_int(&self, id: Id, n: i64) -> bool {
+        matches!(&self[id].op, Op::Number(c) if *c == crate::ir::rational::int(n))
+    }
+
+    pub fn add(&mut self, terms: &[Id]) -> Id {
+        let mut flat: Vec<Id> = Vec::new();
+        for &term in terms {
+            match &self[term].op {
+                Op::Map(Map::Add, inner) => flat.extend(inner.iter().copied()),
+                Op::Number(c) if c.is_zero() => {}
+                _ => flat.push(term),
+            }
+        }
+        flat.sort();
+        match flat.as_slice() {
+            [] => self.number(&Rational::zero()),
+            [one] => *one,
+            _ => self.node(Op::Map(Map::Add, flat)),
+        }
+    }
+
+    /// The product: nested products are flattened, numbers multiplied.
+    pub fn mul(&mut self, factors: &[Id]) -> Id {
+        let mut number = Rational::one();
+        let mut flat: Vec<Id> = Vec::new();
+        for factor in factors.iter().flat_map(|&f| self.factors(f)) {
+            match &self[factor].op {
+                Op::Number(c) => number *= c,
+                _ => flat.push(factor),
+            }
+        }
+        if number.is_zero() {
+            return self.number(&number);
+        }
+        flat.sort();
+        if !number.is_one() {
+            let number = self.number(&number);
+            flat.insert(0, number);
+        }
+        match flat.as_slice() {
+            [] => self.number(&Rational::one()),
+            [one] => *one,
+            _ => self.node(Op::Map(Map::Mul, flat)),
+        }
+    }
+
+    /// The factors of a product, or the value itself.
+    pub fn factors(&self, id: Id) -> Vec<Id> {
+        match &self[id].op {
+            Op::Map(Map::Mul, xs) => xs.clone(),
+            _ => vec![id],
+        }
+    }
+}

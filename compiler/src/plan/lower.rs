@@ -1,0 +1,546 @@
+//! Lowering: terms of the algebra become values of the graph.
+//!
+//! The only question asked of a term is along which axes it extends. Sums are where work happens: factors without the
+//! summed axis come out, what is left becomes a matrix product if its factors separate ([`super::separate`]) and a
+//! fused loop otherwise. Weights become what they are: a maximum, exponentials and their sum; or a threshold and a
+//! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
+
+use super::graph::{Entry, Fold, Graph, Id, Map};
+use super::separate::{Product, mixes, separate};
+use crate::derive::at_axes;
+use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Space, System, rational, traverse};
+use num_traits::{One, Signed};
+use std::collections::{HashMap, HashSet};
+
+/// Why a term has no kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unsupported(pub String);
+
+type Lowered = Result<Id, Unsupported>;
+
+/// The state of lowering one recipe: the graph so far and what names stand for.
+#[derive(Default)]
+pub struct Lowering {
+    pub graph: Graph,
+    definitions: Vec<(Leaf, Expr)>,
+    known: HashMap<Expr, Id>,
+    /// Squared distances that something other than a sum looks at: they must be right near 0.
+    sharp: HashSet<Expr>,
+}
+
+/// What the weights of a row are made of.
+struct Weights {
+    /// The largest score, and what every score is more than the scores used here.
+    top: Id,
+    shift: Expr,
+    /// Scores minus the largest.
+    scores: Id,
+    /// Weights up to the factor 1/`total`, which is there when they do not sum to one by themselves.
+    raw: Id,
+    total: Option<Id>,
+}
+
+impl Lowering {
+    /// Says what a name stands for, along its own axes.
+    pub fn define(&mut self, leaf: &Leaf, value: &Expr) {
+        self.note_sharp(value);
+        self.definitions.push((leaf.clone(), value.clone()));
+    }
+
+    /// A term as a value; its axes are the query, one token axis and one component axis at most.
+    pub fn lower(&mut self, e: &Expr) -> Lowered {
+        let e = canonical(e)?;
+        if let Some(&id) = self.known.get(&e) {
+            return Ok(id);
+        }
+        let id = self.compute(&e)?;
+        self.known.insert(e, id);
+        Ok(id)
+    }
+
+    /// Remembers the squared distances in a term that are looked at by more than sums and exponentials.
+    pub fn note_sharp(&mut self, e: &Expr) {
+        for node in traverse::subterms(e) {
+            let looks = match node.op() {
+                Op::Pow(_, r) => !(r.is_integer() && r.is_positive()),
+                Op::Call(func, _) => *func != Func::Exp,
+                Op::Select(_) => true,
+                _ => false,
+            };
+            if looks {
+                let below = node.children().into_iter().flat_map(traverse::subterms);
+                let distances: Vec<Expr> = below.filter_map(|x| canonical(&x).ok()).filter(is_distance).collect();
+                self.sharp.extend(distances);
+            }
+        }
+    }
+
+    fn compute(&mut self, e: &Expr) -> Lowered {
+        match e.op() {
+            Op::Const(c) => Ok(self.graph.number(c)),
+            Op::Leaf(leaf) => self.leaf(leaf),
+            Op::Add(terms) => {
+                let ids = self.all(terms)?;
+                Ok(self.graph.add(&ids))
+            }
+            Op::Mul(factors) => {
+                let ids = self.all(factors)?;
+                Ok(self.graph.mul(&ids))
+            }
+            Op::Pow(x, r) => {
+                let x = self.lower(x)?;
+                Ok(self.graph.map(Map::Pow(r.clone()), &[x]))
+            }
+            Op::Call(func, x) => {
+                if let Some((axis, scores)) = e.as_log_sum_exp() {
+                    return self.smoothmax(&Entropy::Shannon, axis, &scores);
+                }
+                let x = self.lower(x)?;
+                Ok(self.graph.map(Map::Call(*func), &[x]))
+            }
+            Op::Select(parts) => {
+                let ids = self.all(&parts[..])?;
+                Ok(self.graph.map(Map::Select, &ids))
+            }
+            Op::Weights(kind, axis, scores) => {
+                let weights = self.weights(kind, &traverse::rename(scores, *axis, Axis::N))?;
+                Ok(self.normalized(&weights))
+            }
+            Op::SmoothMax(kind, axis, scores) => self.smoothmax(kind, *axis, scores),
+            Op::Solve(system) => self.solve(system),
+            Op::Sum(axis, body) => self.sum(*axis, body),
+        }
+    }
+
+    fn all(&mut self, terms: &[Expr]) -> Result<Vec<Id>, Unsupported> {
+        terms.iter().map(|x| self.lower(x)).collect()
+    }
+
+    fn leaf(&mut self, leaf: &Leaf) -> Lowered {
+        let defined = self.definitions.iter().find(|(known, _)| known.same_input(leaf)).cloned();
+        match defined {
+            Some((known, value)) => self.lower(&at_axes(&value, &known.axes, &leaf.axes)),
+            None => Ok(self.graph.input(leaf)),
+        }
+    }
+
+    // Sums.
+
+    /// Σ_axis body.
+    fn sum(&mut self, axis: Axis, body: &Expr) -> Lowered {
+        if let Some(distance) = self.distance(axis, body)? {
+            return Ok(distance);
+        }
+        let products = match mixes(body.axes()) {
+            true => separate(body),
+            false => vec![Product { factors: body.factors(), is_pure: true }],
+        };
+        let mut terms = Vec::new();
+        for product in &products {
+            terms.push(self.sum_of_product(axis, product)?);
+        }
+        Ok(self.graph.add(&terms))
+    }
+
+    fn sum_of_product(&mut self, axis: Axis, product: &Product) -> Lowered {
+        let is_inside = |f: &Expr| f.has_axis(axis);
+        let (inside, outside): (Vec<Expr>, Vec<Expr>) = product.factors.iter().cloned().partition(is_inside);
+        let inner = match product.is_pure {
+            true => self.contraction(axis, &inside)?,
+            false => match contracted_inside(axis, &inside) {
+                Some(e) => self.lower(&e)?,
+                None => {
+                    let body = canonical(&Expr::mul(inside))?;
+                    let axis = canonical_axis(axis);
+                    let body = self.lower(&body)?;
+                    self.graph.fold(Fold::Sum, axis, body)
+                }
+            },
+        };
+        let mut factors = self.all(&outside)?;
+        factors.push(inner);
+        Ok(self.graph.mul(&factors))
+    }
+
+    /// Σ_axis of a product of factors that all have the axis and do not mix.
+    fn contraction(&mut self, axis: Axis, factors: &[Expr]) -> Lowered {
+        // Factors are taken apart further once lowered: weights are a tile and a number per row.
+        let axes = factors.iter().fold(AxisSet::EMPTY, |set, f| set.union(f.axes()));
+        if let (Space::Head, Some(swapped)) = (axis.space, swapped_sums(axis, factors)) {
+            return self.lower(&swapped);
+        }
+        let body = canonical(&Expr::mul(factors.iter().cloned()))?;
+        let ids: Vec<Id> = self.all(&body.factors())?.into_iter().flat_map(|id| self.graph.factors(id)).collect();
+        let axis = canonical_axis(axis);
+        let split = |graph: &Graph, along: Axis| -> (Vec<Id>, Vec<Id>) {
+            ids.iter().partition(|&&id| graph.axes(id).contains(along))
+        };
+        // What has come apart may no longer have the axis.
+        let (ids, free) = split(&self.graph, axis);
+        let split = |graph: &Graph, along: Axis| -> (Vec<Id>, Vec<Id>) {
+            ids.iter().partition(|&&id| graph.axes(id).contains(along))
+        };
+        let has = |along: Axis| axes.iter().any(|a| canonical_axis(a) == along);
+        let inner = match axis.space {
+            Space::Head if has(Axis::T) && has(Axis::N) => {
+                let (keys, rows) = split(&self.graph, Axis::N);
+                let (row, key) = (self.graph.mul(&rows), self.graph.mul(&keys));
+                self.graph.dot(row, key)
+            }
+            Space::Token if has(Axis::E) => {
+                let (vectors, numbers) = split(&self.graph, Axis::E);
+                // Numbers per token scale the vectors, once per head.
+                let (tiles, keys): (Vec<Id>, Vec<Id>) =
+                    numbers.into_iter().partition(|&id| self.graph.axes(id).contains(Axis::T));
+                let vector = self.graph.mul(&[vectors, keys].concat());
+                let tile = self.tile(&tiles);
+                self.graph.apply(tile, vector)
+            }
+            Space::Query if has(Axis::N) && has(Axis::E) => {
+                let (vectors, numbers) = split(&self.graph, Axis::E);
+                let (tiles, rows): (Vec<Id>, Vec<Id>) =
+                    numbers.into_iter().partition(|&id| self.graph.axes(id).contains(Axis::N));
+                let vector = self.graph.mul(&[vectors, rows].concat());
+                let tile = self.tile(&tiles);
+                self.graph.gather(tile, vector)
+            }
+            Space::Query if has(Axis::E) => {
+                return Err(Unsupported("it needs a sum over queries for every component".to_string()));
+            }
+            _ => {
+                let product = self.graph.mul(&ids);
+                self.graph.fold(Fold::Sum, axis, product)
+            }
+        };
+        Ok(self.graph.mul(&[free, vec![inner]].concat()))
+    }
+
+    /// The product of numbers per pair, 0 at what is not seen: a loop leaves such pairs out, a matrix product does not.
+    fn tile(&mut self, factors: &[Id]) -> Id {
+        let visible = self.graph.input(&Leaf::visible(Axis::N));
+        if factors.is_empty() {
+            return visible;
+        }
+        let product = self.graph.mul(factors);
+        match self.graph[product].op {
+            super::graph::Op::Map(..) => product,
+            _ => self.graph.mul(&[product, visible]),
+        }
+    }
+
+    // Distances.
+
+    /// Σ_e (x − y)² of a query's vector and a token's.
+    fn distance(&mut self, axis: Axis, body: &Expr) -> Result<Option<Id>, Unsupported> {
+        let Ok(whole) = canonical(&Expr::sum(axis, body)) else { return Ok(None) };
+        let Some((row, key)) = distance_parts(&whole) else { return Ok(None) };
+        let (x, y) = (self.lower(&row)?, self.lower(&key.neg())?);
+        if self.sharp.contains(&whole) {
+            return Ok(Some(self.graph.distance(x, y)));
+        }
+        // |x|² + |y|² − 2 x·y.
+        let dot = self.graph.dot(x, y);
+        let two = self.graph.number(&rational::int(-2));
+        let cross = self.graph.mul(&[two, dot]);
+        let [xx, yy] = [x, y].map(|v| {
+            let square = self.graph.map(Map::Pow(rational::int(2)), &[v]);
+            self.graph.fold(Fold::Sum, Axis::E, square)
+        });
+        Ok(Some(self.graph.add(&[xx, cross, yy])))
+    }
+
+    // Weights.
+
+    /// max_p Σ p s + H(p).
+    fn smoothmax(&mut self, kind: &Entropy, axis: Axis, scores: &Expr) -> Lowered {
+        let w = self.weights(kind, &traverse::rename(scores, axis, Axis::N))?;
+        let shift = self.lower(&w.shift)?;
+        let value = match (kind, w.total) {
+            (Entropy::Shannon, Some(total)) => self.graph.map(Map::Call(Func::Log), &[total]),
+            (Entropy::Tsallis(alpha), _) => {
+                // Σ p s + (1 − Σ p^α) / (α(α − 1)).
+                let p = self.normalized(&w);
+                let [linear, powers] = self.moments(p, w.scores, alpha);
+                let c = (alpha * (alpha - Rational::one())).recip();
+                let [one, minus] = [c.clone(), -c].map(|c| self.graph.number(&c));
+                let powers = self.graph.mul(&[minus, powers]);
+                self.graph.add(&[linear, one, powers])
+            }
+            (Entropy::Norm(gamma), _) => {
+                // Σ p s + 1 − ‖p‖_γ.
+                let p = self.normalized(&w);
+                let [linear, powers] = self.moments(p, w.scores, gamma);
+                let norm = self.graph.map(Map::Pow(gamma.recip()), &[powers]);
+                let [one, minus] = [1, -1].map(|c| self.graph.number(&rational::int(c)));
+                let norm = self.graph.mul(&[minus, norm]);
+                self.graph.add(&[linear, one, norm])
+            }
+            (Entropy::Shannon, None) => unreachable!("exponentials have a sum"),
+        };
+        Ok(self.graph.add(&[w.top, shift, value]))
+    }
+
+    /// Σ p s and Σ p^r.
+    fn moments(&mut self, p: Id, scores: Id, r: &Rational) -> [Id; 2] {
+        let product = self.graph.mul(&[p, scores]);
+        let power = self.graph.map(Map::Pow(r.clone()), &[p]);
+        [product, power].map(|x| self.graph.fold(Fold::Sum, Axis::N, x))
+    }
+
+    fn normalized(&mut self, weights: &Weights) -> Id {
+        match weights.total {
+            None => weights.raw,
+            Some(total) => {
+                let inverse = self.graph.map(Map::Pow(rational::int(-1)), &[total]);
+                self.graph.mul(&[weights.raw, inverse])
+            }
+        }
+    }
+
+    /// The weights of scores along `N`. They do not change when a number is added to all scores of a row.
+    fn weights(&mut self, kind: &Entropy, scores: &Expr) -> Result<Weights, Unsupported> {
+        let (scores, shift) = without_row_constants(scores);
+        let scores = self.lower(&scores)?;
+        let top = self.graph.fold(Fold::Max, Axis::N, scores);
+        let minus = self.graph.number(&rational::int(-1));
+        let lowered = self.graph.mul(&[minus, top]);
+        let scores = self.graph.add(&[scores, lowered]);
+        let total = |graph: &mut Graph, raw| Some(graph.fold(Fold::Sum, Axis::N, raw));
+        let (raw, total) = match kind {
+            Entropy::Shannon => {
+                let raw = self.graph.map(Map::Call(Func::Exp), &[scores]);
+                (raw, total(&mut self.graph, raw))
+            }
+            // p = [(α − 1)s − τ]₊^(1/(α−1)).
+            Entropy::Tsallis(alpha) => {
+                let a = alpha - Rational::one();
+                let number = self.graph.number(&a);
+                let scaled = self.graph.mul(&[number, scores]);
+                (self.above_threshold(kind, scores, scaled, &a.recip()), None)
+            }
+            // p ∝ [s − τ]₊^(1/(γ−1)).
+            Entropy::Norm(gamma) => {
+                let raw = self.above_threshold(kind, scores, scores, &(gamma - Rational::one()).recip());
+                (raw, total(&mut self.graph, raw))
+            }
+        };
+        Ok(Weights { top, shift, scores, raw, total })
+    }
+
+    /// [scaled − τ]₊^r with the threshold τ of the scores.
+    fn above_threshold(&mut self, kind: &Entropy, scores: Id, scaled: Id, r: &Rational) -> Id {
+        let threshold = self.graph.threshold(kind, scores);
+        let minus = self.graph.number(&rational::int(-1));
+        let lowered = self.graph.mul(&[minus, threshold]);
+        let difference = self.graph.add(&[scaled, lowered]);
+        let positive = self.graph.map(Map::Positive, &[difference]);
+        if r.is_one() { positive } else { self.graph.map(Map::Pow(r.clone()), &[positive]) }
+    }
+
+    // Constraints.
+
+    /// The gradient of x and that of ρ, from the gradient y of ρ x/|x|:
+    /// ρ/|x| (y − x (x·y)/|x|²) and the sum of x·y/|x|.
+    pub fn through_length(&mut self, vector: &Leaf, radius: &Expr, y: Id) -> Result<(Id, Id), Unsupported> {
+        let x = self.graph.input(&super::unconstrained(vector));
+        let radius = self.lower(radius)?;
+        let sum_e = |graph: &mut Graph, a, b| {
+            let product = graph.mul(&[a, b]);
+            graph.fold(Fold::Sum, Axis::E, product)
+        };
+        let square = self.graph.map(Map::Pow(rational::int(2)), &[x]);
+        let square = self.graph.fold(Fold::Sum, Axis::E, square);
+        let along = sum_e(&mut self.graph, x, y);
+        let [inverse, inverse_square] =
+            [rational::ratio(-1, 2), rational::int(-1)].map(|r| self.graph.map(Map::Pow(r), &[square]));
+        let minus = self.graph.number(&rational::int(-1));
+        let radial = self.graph.mul(&[minus, x, along, inverse_square]);
+        let across = self.graph.add(&[y, radial]);
+        let gradient = self.graph.mul(&[radius, inverse, across]);
+        let length = self.graph.mul(&[along, inverse]);
+        let length = match self.graph.axes(length).contains(Axis::T) {
+            true => self.graph.fold(Fold::Sum, Axis::T, length),
+            false => self.graph.total(length),
+        };
+        Ok((gradient, length))
+    }
+
+    // Systems.
+
+    fn solve(&mut self, system: &System) -> Lowered {
+        let (row, column) = (system.row, system.column);
+        let mut matrix = Vec::new();
+        for term in system.matrix.terms() {
+            matrix.extend(self.entries(&term, row, column)?);
+        }
+        let right = self.lower(&traverse::rename(&system.right, row, column))?;
+        Ok(self.graph.solve(matrix, right))
+    }
+
+    /// One summand of a matrix along `row` and `column`.
+    fn entries(&mut self, term: &Expr, row: Axis, column: Axis) -> Result<Vec<Entry>, Unsupported> {
+        let factors = term.factors();
+        let is_identity = |f: &Expr| f.as_leaf().is_some_and(Leaf::is_identity);
+        if let Some(at) = factors.iter().position(is_identity) {
+            let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone());
+            let diagonal = traverse::rename(&Expr::mul(others), row, column);
+            return Ok(vec![Entry::Diagonal(self.lower(&diagonal)?)]);
+        }
+        // Sums inside of a product are multiplied out: Σ of a sum, a number times a sum.
+        let is_matrix = |f: &Expr| f.has_axis(row) && f.has_axis(column);
+        match factors.iter().position(is_matrix) {
+            None => {
+                let (left, rest): (Vec<Expr>, Vec<Expr>) = factors.iter().cloned().partition(|f| f.has_axis(row));
+                let left = self.lower(&traverse::rename(&Expr::mul(left), row, column))?;
+                Ok(vec![Entry::Outer(left, self.lower(&Expr::mul(rest))?)])
+            }
+            Some(at) => {
+                let outside = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
+                match factors[at].op() {
+                    Op::Add(terms) => {
+                        let mut all = Vec::new();
+                        for term in terms {
+                            all.extend(self.entries(&term.times(&outside), row, column)?);
+                        }
+                        Ok(all)
+                    }
+                    Op::Sum(token, body) if token.space == Space::Token => {
+                        self.moments_of(&outside, *token, body, row, column)
+                    }
+                    _ => Err(Unsupported("a matrix of its system is neither a sum nor a product of vectors".into())),
+                }
+            }
+        }
+    }
+
+    /// Σ_token body along `row` and `column`, times `outside`.
+    fn moments_of(
+        &mut self,
+        outside: &Expr,
+        token: Axis,
+        body: &Expr,
+        row: Axis,
+        column: Axis,
+    ) -> Result<Vec<Entry>, Unsupported> {
+        let mut all = Vec::new();
+        for product in matrix_products(body, row, column) {
+            let identity = product.iter().position(|f| f.as_leaf().is_some_and(Leaf::is_identity));
+            if identity.is_some() {
+                let rest = product.iter().filter(|f| !f.as_leaf().is_some_and(Leaf::is_identity)).cloned();
+                let diagonal = traverse::rename(&Expr::mul(rest), row, column);
+                all.push(Entry::Diagonal(self.lower(&outside.times(&Expr::sum(token, &diagonal)))?));
+                continue;
+            }
+            let (left, rest): (Vec<Expr>, Vec<Expr>) = product.iter().cloned().partition(|f| f.has_axis(row));
+            let (right, numbers): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|f| f.has_axis(column));
+            if left.iter().any(|f| f.has_axis(column)) {
+                return Err(Unsupported("a matrix of its system does not separate into vectors".to_string()));
+            }
+            let at_n = |e: &Expr| traverse::rename(&traverse::rename(e, row, column), token, Axis::N);
+            let [left, right] = [left, right].map(|side| at_n(&Expr::mul(side)));
+            // Vectors of the query alone stay outside of the sum over tokens.
+            let weight = self.lower(&at_n(&outside.times(&Expr::mul(numbers))))?;
+            let weight = self.tile(&self.graph.factors(weight));
+            let (left, right) = (self.lower(&left)?, self.lower(&right)?);
+            all.push(Entry::Moment(weight, left, right));
+        }
+        Ok(all)
+    }
+}
+
+/// A matrix under a sum over tokens as products of factors along one of its axes each, as far as that goes.
+fn matrix_products(body: &Expr, row: Axis, column: Axis) -> Vec<Vec<Expr>> {
+    let is_matrix = |f: &Expr| f.has_axis(row) && f.has_axis(column);
+    let mut done: Vec<Vec<Expr>> = vec![vec![]];
+    for factor in body.factors() {
+        let choices: Vec<Vec<Expr>> = match factor.op() {
+            Op::Add(terms) if is_matrix(&factor) => {
+                terms.iter().flat_map(|term| matrix_products(term, row, column)).collect()
+            }
+            _ => vec![vec![factor.clone()]],
+        };
+        done =
+            done.iter().flat_map(|left| choices.iter().map(|right| [left.clone(), right.clone()].concat())).collect();
+    }
+    done
+}
+
+/// The term with its token axis called `N` and its component axis called `E`.
+fn canonical(e: &Expr) -> Result<Expr, Unsupported> {
+    let mut e = e.clone();
+    for space in [Space::Token, Space::Head] {
+        let axes: Vec<Axis> = e.axes().iter().filter(|a| a.space == space).collect();
+        match axes.as_slice() {
+            [] => {}
+            [axis] => e = traverse::rename(&e, *axis, Axis::new(space, 0)),
+            _ => return Err(Unsupported(format!("it compares {} with each other", space.describe()))),
+        }
+    }
+    match e.axes().has_space(Space::Model) {
+        true => Err(Unsupported("it looks at components of the model's token".to_string())),
+        false => Ok(e),
+    }
+}
+
+fn canonical_axis(axis: Axis) -> Axis {
+    Axis::new(axis.space, 0)
+}
+
+/// Σ_f (Σ_n B) c = Σ_n Σ_f (B c) where B extends along another component too: no matrix is formed.
+fn contracted_inside(axis: Axis, factors: &[Expr]) -> Option<Expr> {
+    let is_matrix = |f: &Expr| f.axes().iter().filter(|a| a.space == Space::Head).count() > 1;
+    let at = factors.iter().position(is_matrix)?;
+    let Op::Sum(token, body) = factors[at].op() else { return None };
+    let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
+    let taken = body.axes().union(others.axes()).with(*token);
+    let fresh = taken.fresh(token.space);
+    let body = traverse::rename(body, *token, fresh).times(&others);
+    let (inside, outside): (Vec<Expr>, Vec<Expr>) = body.factors().into_iter().partition(|f| f.has_axis(axis));
+    Some(Expr::sum(fresh, &Expr::mul(outside).times(&Expr::sum(axis, &Expr::mul(inside)))))
+}
+
+/// Σ_e Σ_t = Σ_t Σ_e.
+fn swapped_sums(axis: Axis, factors: &[Expr]) -> Option<Expr> {
+    let is_query_sum = |f: &Expr| matches!(f.op(), Op::Sum(a, _) if a.space == Space::Query);
+    let at = factors.iter().position(|f| is_query_sum(f) && !f.axes().has_space(Space::Token))?;
+    let Op::Sum(query, body) = factors[at].op() else { return None };
+    let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
+    (!others.has_axis(Axis::T)).then(|| Expr::sum(*query, &Expr::sum(axis, &body.times(&others))))
+}
+
+/// (x, y) when the term is Σ_e (x + y)² with x of the query alone and y of the token alone.
+fn distance_parts(e: &Expr) -> Option<(Expr, Expr)> {
+    let Op::Sum(axis, body) = e.op() else { return None };
+    let Op::Pow(base, r) = body.op() else { return None };
+    let Op::Add(terms) = base.op() else { return None };
+    if axis.space != Space::Head || *r != rational::int(2) || !mixes(base.axes()) {
+        return None;
+    }
+    let (keys, rows): (Vec<Expr>, Vec<Expr>) =
+        terms.iter().cloned().partition(|term| term.axes().has_space(Space::Token));
+    let (row, key) = (Expr::add(rows), Expr::add(keys));
+    let is_row = row.has_axis(Axis::T) && row.axes().has_space(Space::Head);
+    let is_key = !key.has_axis(Axis::T) && key.axes().has_space(Space::Head);
+    (is_row && is_key).then_some((row, key))
+}
+
+fn is_distance(e: &Expr) -> bool {
+    distance_parts(e).is_some()
+}
+
+/// Scores without what is the same for all tokens, and that.
+///
+/// Squared distances are multiplied out for it: −½|q − k|² = q·k − ½|k|² − ½|q|², and the last is the same.
+fn without_row_constants(scores: &Expr) -> (Expr, Expr) {
+    let terms = scores.terms().into_iter().flat_map(|term| {
+        let factors = term.factors();
+        let Some(at) = factors.iter().position(is_distance) else { return vec![term] };
+        let Some((row, key)) = distance_parts(&factors[at]) else { return vec![term] };
+        let Op::Sum(axis, _) = factors[at].op() else { return vec![term] };
+        let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
+        let cross = row.times(&key).scale(&rational::int(2));
+        [row.square(), cross, key.square()].iter().map(|part| others.times(&Expr::sum(*axis, part))).collect()
+    });
+    let (varying, constant): (Vec<Expr>, Vec<Expr>) = terms.partition(|term| term.axes().has_space(Space::Token));
+    (Expr::add(varying), Expr::add(constant))
+}

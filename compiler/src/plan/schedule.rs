@@ -1,0 +1,419 @@
+//! Scheduling: which loop computes a value, and where it is stored.
+//!
+//! A pass runs head by head. Values without the query axis are computed once per head, *before* the rows; values with
+//! it block by block of *rows*; what depends on a sum over queries *after* them. Within a phase every value has a
+//! level: one more than the levels of what it must wait for. Elementwise values wait for nothing inside of their own
+//! loop, so all maps and folds of one level over one domain become a single fused loop.
+//!
+//! One rule decides what is stored: a value that something outside of its own loop reads, unless it is cheap and the
+//! reader's loop runs over the same domain; that loop computes it again. Numbers per query are always computed again.
+
+use super::graph::{Fold, Graph, Id, Map, Op};
+use super::lower::Unsupported;
+use crate::ir::{Axis, AxisSet, Func, rational};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a loop runs over.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Domain {
+    Scalar,
+    /// `[n]`
+    Key,
+    /// `[n,e]`
+    KeyVector,
+    /// `[t]`
+    Row,
+    /// `[t,e]`
+    RowVector,
+    /// `[t,n]`
+    Tile,
+    /// `[t,n,e]`
+    Triple,
+}
+
+impl Domain {
+    pub fn of(axes: AxisSet) -> Domain {
+        let has = |axis| axes.contains(axis);
+        match (has(Axis::T), has(Axis::N), has(Axis::E)) {
+            (true, true, true) => Domain::Triple,
+            (true, true, false) => Domain::Tile,
+            (true, false, true) => Domain::RowVector,
+            (true, false, false) => Domain::Row,
+            (false, true, true) => Domain::KeyVector,
+            (false, true, false) => Domain::Key,
+            // A vector of a head alone does not occur.
+            (false, false, _) => Domain::Scalar,
+        }
+    }
+
+    pub fn describe(self) -> &'static str {
+        match self {
+            Domain::Scalar => "[]",
+            Domain::Key => "[n]",
+            Domain::KeyVector => "[n,e]",
+            Domain::Row => "[t]",
+            Domain::RowVector => "[t,e]",
+            Domain::Tile => "[t,n]",
+            Domain::Triple => "[t,n,e]",
+        }
+    }
+}
+
+/// One fused loop: maps in the order they are computed, folds of them, and the maps that are stored.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loop {
+    pub domain: Domain,
+    pub maps: Vec<Id>,
+    pub folds: Vec<Id>,
+    pub stores: Vec<Id>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// A matrix product, a threshold search or a system: the node says which.
+    Node(Id),
+    Loop(Loop),
+}
+
+/// Where a value lies that is stored between steps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// A buffer of the pass, by the domain of what it holds.
+    Buffer(Domain, usize),
+    /// The i-th output.
+    Output(usize),
+    /// The i-th value the forward pass saves for later passes.
+    Saved(usize),
+}
+
+/// A value a pass returns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    pub name: String,
+    pub id: Id,
+    /// What it extends along, whatever the value itself does.
+    pub domain: Domain,
+}
+
+/// A program over one head.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pass {
+    pub name: &'static str,
+    pub outputs: Vec<Output>,
+    /// The values of other passes this one may read, and which of them it writes.
+    pub saved: Vec<Id>,
+    pub is_saving: bool,
+    pub before: Vec<Step>,
+    pub rows: Vec<Step>,
+    pub after: Vec<Step>,
+    pub places: BTreeMap<Id, Place>,
+    /// How many buffers of each domain there are.
+    pub buffers: BTreeMap<Domain, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Phase {
+    Before,
+    Rows,
+    After,
+}
+
+/// The order in which outputs are computed. `saved` values are read, or written if the pass `is_saving`.
+pub fn schedule(
+    graph: &Graph,
+    name: &'static str,
+    outputs: Vec<Output>,
+    saved: &[Id],
+    is_saving: bool,
+) -> Result<Pass, Unsupported> {
+    let mut roots: BTreeSet<Id> = outputs.iter().map(|o| o.id).collect();
+    if is_saving {
+        roots.extend(saved);
+    }
+    let given: BTreeSet<Id> = if is_saving { BTreeSet::new() } else { saved.iter().copied().collect() };
+    let needed = reachable(graph, &roots, &given);
+    let planner = Planner { graph, given, roots, phases: BTreeMap::new(), levels: BTreeMap::new() };
+    planner.run(name, outputs, saved, is_saving, &needed)
+}
+
+/// What the roots need, without looking behind what is given.
+pub fn reachable(graph: &Graph, roots: &BTreeSet<Id>, given: &BTreeSet<Id>) -> BTreeSet<Id> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<Id> = roots.iter().copied().collect();
+    while let Some(id) = open.pop() {
+        if found.insert(id) && !given.contains(&id) {
+            open.extend(graph[id].op.operands());
+        }
+    }
+    found
+}
+
+/// The domain of the loop that computes a node, for those that a loop computes.
+pub fn loop_domain(graph: &Graph, id: Id) -> Option<Domain> {
+    match &graph[id].op {
+        Op::Map(..) => Some(Domain::of(graph.axes(id))),
+        Op::Fold(_, axis, x) => {
+            let body = graph.axes(*x).with(*axis);
+            Some(Domain::of(if *axis == Axis::N { body.with(Axis::T) } else { body }))
+        }
+        _ => None,
+    }
+}
+
+struct Planner<'a> {
+    graph: &'a Graph,
+    given: BTreeSet<Id>,
+    roots: BTreeSet<Id>,
+    phases: BTreeMap<Id, Phase>,
+    levels: BTreeMap<Id, usize>,
+}
+
+impl Planner<'_> {
+    fn run(
+        mut self,
+        name: &'static str,
+        outputs: Vec<Output>,
+        saved: &[Id],
+        is_saving: bool,
+        needed: &BTreeSet<Id>,
+    ) -> Result<Pass, Unsupported> {
+        for &id in needed {
+            let phase = self.phase(id)?;
+            self.phases.insert(id, phase);
+        }
+        for &id in needed {
+            let level = self.level(id);
+            self.levels.insert(id, level);
+        }
+        let stored = self.stored(needed);
+        let steps = |phase| self.steps(phase, needed, &stored);
+        let (before, rows, after) = (steps(Phase::Before), steps(Phase::Rows), steps(Phase::After));
+        let mut pass = Pass {
+            name,
+            outputs,
+            saved: saved.to_vec(),
+            is_saving,
+            before,
+            rows,
+            after,
+            places: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+        };
+        self.place(&mut pass, &stored);
+        Ok(pass)
+    }
+
+    fn is_given(&self, id: Id) -> bool {
+        self.given.contains(&id) || matches!(self.graph[id].op, Op::Input(_) | Op::Number(_))
+    }
+
+    /// A number per query computed from other numbers: every loop over rows can have it again.
+    fn is_row_scalar(&self, id: Id) -> bool {
+        let node = &self.graph[id];
+        matches!(node.op, Op::Map(..)) && Domain::of(node.axes) == Domain::Row && !self.is_given(id)
+    }
+
+    fn phase(&self, id: Id) -> Result<Phase, Unsupported> {
+        if self.is_given(id) {
+            return Ok(Phase::Before);
+        }
+        let node = &self.graph[id];
+        let operands = node.op.operands();
+        let latest = operands.iter().map(|o| self.after(*o)).max().unwrap_or(Phase::Before);
+        let sums_queries = matches!(node.op, Op::Gather { .. } | Op::Fold(_, Axis::T, _));
+        match (node.has(Axis::T) || sums_queries, latest) {
+            (true, Phase::After) => Err(Unsupported("a query would have to wait for a sum over all queries".into())),
+            (true, _) => Ok(Phase::Rows),
+            (false, phase) => Ok(phase),
+        }
+    }
+
+    /// The phase from which a value without the query axis is complete.
+    fn after(&self, id: Id) -> Phase {
+        let sums_queries = matches!(self.graph[id].op, Op::Gather { .. } | Op::Fold(_, Axis::T, _));
+        if sums_queries && !self.is_given(id) { Phase::After } else { self.phases[&id] }
+    }
+
+    fn level(&self, id: Id) -> usize {
+        if self.is_given(id) {
+            return 0;
+        }
+        let domain = loop_domain(self.graph, id);
+        let phase = self.phases[&id];
+        let ready = |o: Id| {
+            if self.is_given(o) || self.phases[&o] != phase {
+                return 0;
+            }
+            let is_inside = matches!(self.graph[o].op, Op::Map(..)) && loop_domain(self.graph, o) == domain;
+            self.levels[&o] + usize::from(!(is_inside || self.is_row_scalar(o)))
+        };
+        self.graph[id].op.operands().into_iter().map(ready).max().unwrap_or(0)
+    }
+
+    /// What is stored between steps.
+    fn stored(&self, needed: &BTreeSet<Id>) -> BTreeSet<Id> {
+        let mut stored: BTreeSet<Id> = self.roots.iter().copied().filter(|id| !self.is_given(*id)).collect();
+        for &id in needed.iter().filter(|id| !self.is_given(**id)) {
+            match self.graph[id].op {
+                Op::Map(..) => {}
+                _ => {
+                    stored.insert(id);
+                }
+            }
+            let reader = loop_domain(self.graph, id);
+            for o in self.graph[id].op.operands() {
+                if self.is_given(o) || self.is_row_scalar(o) || self.graph[o].is_triple() {
+                    continue;
+                }
+                let is_inside = loop_domain(self.graph, o) == reader && reader.is_some();
+                let is_same_loop =
+                    is_inside && self.levels[&o] == self.levels[&id] && self.phases[&o] == self.phases[&id];
+                let again = is_inside && self.phases[&o] == self.phases[&id] && is_cheap(self.graph, o);
+                if matches!(self.graph[o].op, Op::Map(..)) && !is_same_loop && !again {
+                    stored.insert(o);
+                }
+            }
+        }
+        // A number per query that an operation other than a loop reads does not occur, but one may be an output.
+        stored
+    }
+
+    fn steps(&self, phase: Phase, needed: &BTreeSet<Id>, stored: &BTreeSet<Id>) -> Vec<Step> {
+        let here = |id: &Id| !self.is_given(*id) && self.phases[id] == phase;
+        let mut by_level: BTreeMap<usize, (Vec<Id>, BTreeMap<Domain, Loop>)> = BTreeMap::new();
+        for &id in needed.iter().filter(|id| here(id)) {
+            let (nodes, loops) = by_level.entry(self.levels[&id]).or_default();
+            match loop_domain(self.graph, id) {
+                None => nodes.push(id),
+                Some(domain) => {
+                    let l = loops.entry(domain).or_insert(Loop { domain, maps: vec![], folds: vec![], stores: vec![] });
+                    match self.graph[id].op {
+                        Op::Map(..) if stored.contains(&id) => l.stores.push(id),
+                        Op::Map(..) => {}
+                        _ => l.folds.push(id),
+                    }
+                }
+            }
+        }
+        let mut steps = Vec::new();
+        for (level, (nodes, loops)) in by_level {
+            steps.extend(nodes.into_iter().map(Step::Node));
+            for mut l in loops.into_values() {
+                l.maps = self.maps_of(&l, level, stored);
+                if !(l.folds.is_empty() && l.stores.is_empty()) {
+                    steps.push(Step::Loop(l));
+                }
+            }
+        }
+        steps
+    }
+
+    /// The maps a loop computes, operands first: everything its folds and stores need that is not stored elsewhere.
+    fn maps_of(&self, l: &Loop, level: usize, stored: &BTreeSet<Id>) -> Vec<Id> {
+        let mut found = BTreeSet::new();
+        let folded = l.folds.iter().map(|&f| match &self.graph[f].op {
+            Op::Fold(_, _, x) => *x,
+            _ => f,
+        });
+        let mut open: Vec<Id> = folded.chain(l.stores.iter().copied()).collect();
+        while let Some(id) = open.pop() {
+            let is_map = matches!(self.graph[id].op, Op::Map(..)) && !self.is_given(id);
+            let is_elsewhere = stored.contains(&id) && !(self.levels[&id] == level && l.stores.contains(&id));
+            if is_map && !is_elsewhere && found.insert(id) {
+                open.extend(self.graph[id].op.operands());
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Gives every stored value its place; tiles share buffers where their lives do not overlap.
+    fn place(&self, pass: &mut Pass, stored: &BTreeSet<Id>) {
+        for (i, output) in pass.outputs.iter().enumerate() {
+            pass.places.entry(output.id).or_insert(Place::Output(i));
+        }
+        for (i, &id) in pass.saved.iter().enumerate() {
+            pass.places.entry(id).or_insert(Place::Saved(i));
+        }
+        let last_use = |id: Id| {
+            let reads = |step: &Step| reads(self.graph, step).contains(&id);
+            pass.rows.iter().rposition(reads).unwrap_or(0)
+        };
+        let mut tiles: Vec<usize> = Vec::new();
+        let mut places = BTreeMap::new();
+        for (at, step) in pass.rows.iter().enumerate() {
+            let is_in_place = matches!(step, Step::Loop(l) if l.domain == Domain::Tile);
+            for id in writes(step) {
+                if pass.places.contains_key(&id) || !self.graph[id].is_tile() {
+                    continue;
+                }
+                let end = last_use(id);
+                let free = tiles.iter().position(|&until| until < at || (is_in_place && until == at));
+                let slot = free.unwrap_or(tiles.len());
+                if slot == tiles.len() {
+                    tiles.push(end);
+                }
+                tiles[slot] = end.max(at + 1);
+                places.insert(id, Place::Buffer(Domain::Tile, slot));
+            }
+        }
+        pass.buffers.insert(Domain::Tile, tiles.len());
+        for &id in stored.iter().filter(|id| !self.graph[**id].is_tile()) {
+            if pass.places.contains_key(&id) {
+                continue;
+            }
+            let domain = Domain::of(self.graph.axes(id));
+            let count = pass.buffers.entry(domain).or_insert(0);
+            places.insert(id, Place::Buffer(domain, *count));
+            *count += 1;
+        }
+        pass.places.extend(places);
+    }
+}
+
+/// The values a step stores.
+pub fn writes(step: &Step) -> Vec<Id> {
+    match step {
+        Step::Node(id) => vec![*id],
+        Step::Loop(l) => l.folds.iter().chain(&l.stores).copied().collect(),
+    }
+}
+
+/// The values a step reads from where they are stored.
+pub fn reads(graph: &Graph, step: &Step) -> BTreeSet<Id> {
+    match step {
+        Step::Node(id) => reached(graph, *id),
+        Step::Loop(l) => {
+            let folded = l.folds.iter().flat_map(|&f| graph[f].op.operands());
+            let operands = l.maps.iter().flat_map(|&m| graph[m].op.operands()).chain(folded);
+            operands.filter(|o| !l.maps.contains(o)).collect()
+        }
+    }
+}
+
+/// What an operation reads: its operands, and behind a map along all axes what that is made of.
+fn reached(graph: &Graph, id: Id) -> BTreeSet<Id> {
+    let mut found = BTreeSet::new();
+    let mut open = graph[id].op.operands();
+    while let Some(o) = open.pop() {
+        if graph[o].is_triple() || (matches!(graph[o].op, Op::Map(..)) && Domain::of(graph.axes(o)) == Domain::Row) {
+            open.extend(graph[o].op.operands());
+        }
+        found.insert(o);
+    }
+    found
+}
+
+/// Whether a map costs less than storing its value and reading it again.
+fn is_cheap(graph: &Graph, id: Id) -> bool {
+    match &graph[id].op {
+        Op::Map(Map::Add | Map::Mul | Map::Positive | Map::Select, xs) => xs.len() <= 3,
+        Op::Map(Map::Pow(r), _) => *r == rational::int(2),
+        Op::Map(Map::Call(func), _) => matches!(func, Func::Abs | Func::Sign),
+        _ => false,
+    }
+}
+
+/// Whether a fold accumulates over blocks of queries.
+pub fn is_accumulated(op: &Op) -> bool {
+    matches!(op, Op::Gather { .. } | Op::Fold(Fold::Sum, Axis::T, _))
+}

@@ -1,0 +1,117 @@
+//! Separation: a product written as a sum of products whose factors do not mix axes.
+//!
+//! A contraction is a matrix product when every factor extends along the query or along the token but not along both
+//! together with a component: Σ_e (q − k)_e g_e is two products, q·g and k·g. Sums are distributed, small squares
+//! multiplied out and case distinctions over pairs split into their branches, but only where a factor mixes axes;
+//! what cannot be separated (|q − k|³) is left as it is, for a triple loop.
+
+use crate::ir::{Axis, AxisSet, Expr, Op, Space, rational};
+
+/// Terms above this number are not worth their matrix products.
+const MAX_TERMS: usize = 32;
+
+/// A product of the separated sum.
+#[derive(Clone, Debug)]
+pub struct Product {
+    pub factors: Vec<Expr>,
+    /// Whether no factor mixes axes.
+    pub is_pure: bool,
+}
+
+/// Whether a value extends along a query, a token and a component at once, or along two axes of one space.
+pub fn mixes(axes: AxisSet) -> bool {
+    let count = |space: Space| axes.iter().filter(|a| a.space == space).count();
+    let (tokens, parts) = (count(Space::Token), count(Space::Head));
+    tokens > 1 || parts > 1 || (axes.contains(Axis::T) && tokens == 1 && parts == 1)
+}
+
+/// The term as a sum of products.
+pub fn separate(e: &Expr) -> Vec<Product> {
+    let products = products(e);
+    let whole = || vec![Product { is_pure: !mixes(e.axes()), factors: e.factors() }];
+    match products {
+        Some(products) if products.len() <= MAX_TERMS => products,
+        _ => whole(),
+    }
+}
+
+/// `None` when there would be too many.
+fn products(e: &Expr) -> Option<Vec<Product>> {
+    let mut done = vec![Product { factors: vec![], is_pure: true }];
+    for factor in e.factors() {
+        let alternatives = alternatives(&factor)?;
+        if done.len() * alternatives.len() > MAX_TERMS {
+            return None;
+        }
+        done = done
+            .iter()
+            .flat_map(|left| {
+                alternatives.iter().map(|right| Product {
+                    factors: left.factors.iter().chain(&right.factors).cloned().collect(),
+                    is_pure: left.is_pure && right.is_pure,
+                })
+            })
+            .collect();
+    }
+    Some(done)
+}
+
+/// One factor as a sum of products.
+fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
+    let alone = |is_pure| Some(vec![Product { factors: vec![factor.clone()], is_pure }]);
+    if !mixes(factor.axes()) {
+        return alone(true);
+    }
+    match factor.op() {
+        Op::Add(terms) => {
+            let mut all = Vec::new();
+            for term in terms {
+                all.extend(products(term)?);
+            }
+            Some(all)
+        }
+        Op::Pow(base, r) if *r == rational::int(2) => match base.op() {
+            Op::Add(_) => {
+                let parts = alternatives(base)?;
+                if parts.iter().any(|part| !part.is_pure) {
+                    return alone(false);
+                }
+                // (Σ x_i)² = Σ x_i² + 2 Σ_{i<j} x_i x_j.
+                let mut all = Vec::new();
+                for (i, x) in parts.iter().enumerate() {
+                    for (j, y) in parts.iter().enumerate().skip(i) {
+                        let two = if i == j { Expr::one() } else { Expr::int(2) };
+                        let product = Expr::mul(x.factors.iter().chain(&y.factors).cloned().chain([two]));
+                        all.push(Product { factors: product.factors(), is_pure: true });
+                    }
+                }
+                Some(all)
+            }
+            _ => alone(false),
+        },
+        // A case distinction over pairs multiplies the branches' vectors by numbers that are 0 in the other case.
+        Op::Select(parts) if !mixes(parts[0].axes().union(parts[1].axes())) => {
+            let [a, b, x, y] = &**parts;
+            let mut all = Vec::new();
+            for (branch, is_first) in [(x, true), (y, false)] {
+                for product in products(branch)? {
+                    let (vectors, numbers): (Vec<Expr>, Vec<Expr>) =
+                        product.factors.iter().cloned().partition(|f| f.axes().has_space(Space::Head));
+                    let number = Expr::mul(numbers);
+                    if number.is_zero() || vectors.iter().any(Expr::is_zero) {
+                        continue;
+                    }
+                    let zero = Expr::zero();
+                    let chosen = match is_first {
+                        true => Expr::select(a, b, &number, &zero),
+                        false => Expr::select(a, b, &zero, &number),
+                    };
+                    let is_pure = product.is_pure && !mixes(chosen.axes());
+                    all.push(Product { factors: chosen.factors().into_iter().chain(vectors).collect(), is_pure });
+                }
+            }
+            Some(all)
+        }
+        _ => alone(false),
+    }
+}

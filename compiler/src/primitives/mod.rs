@@ -1,0 +1,11 @@
+//! What kernels are made of: arithmetic, matrix products, row searches and systems, none of which knows an attention.
+//!
+//! The plan interpreter calls these functions, and emitted kernels carry the text of the files they need.
+
+pub mod decay;
+pub mod dropout;
+pub mod product;
+pub mod real;
+pub mod solve;
+pub mod threshold;
+pub mod visible;

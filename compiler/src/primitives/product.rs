@@ -1,0 +1,105 @@
+//! Matrix products over slices: the one door to the matrix multiplication library.
+
+use super::real::Real;
+
+/// A matrix inside of a slice: entry (i, j) lies at `i * row + j * column`.
+#[derive(Clone, Copy, Debug)]
+pub struct Strides {
+    pub row: usize,
+    pub column: usize,
+}
+
+impl Strides {
+    /// Rows one after another, `pitch` apart.
+    pub fn rows(pitch: usize) -> Strides {
+        Strides { row: pitch, column: 1 }
+    }
+
+    /// The transpose of rows that lie `pitch` apart.
+    pub fn columns(pitch: usize) -> Strides {
+        Strides { row: 1, column: pitch }
+    }
+
+    fn reach(self, rows: usize, columns: usize) -> usize {
+        (rows - 1) * self.row + (columns - 1) * self.column
+    }
+}
+
+/// out = a b, or out += a b, for an m × k and a k × n matrix.
+pub fn multiply<T: Real>(
+    [m, n, k]: [usize; 3],
+    (out, out_strides): (&mut [T], Strides),
+    accumulate: bool,
+    (a, a_strides): (&[T], Strides),
+    (b, b_strides): (&[T], Strides),
+) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!(out_strides.reach(m, n) < out.len(), "the product fits into its slice");
+    assert!(k == 0 || a_strides.reach(m, k) < a.len(), "the left factor lies in its slice");
+    assert!(k == 0 || b_strides.reach(k, n) < b.len(), "the right factor lies in its slice");
+    let stride = |s: usize| s as isize;
+    // SAFETY: every index the product touches lies inside of the slices, as was just asserted, and `out` is borrowed
+    // mutably, so nothing overlaps it.
+    #[allow(unsafe_code)]
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            stride(out_strides.column),
+            stride(out_strides.row),
+            accumulate,
+            a.as_ptr(),
+            stride(a_strides.column),
+            stride(a_strides.row),
+            b.as_ptr(),
+            stride(b_strides.column),
+            stride(b_strides.row),
+            T::ONE,
+            T::ONE,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// Pairs closer than this, relative to |x|² + |y|², are computed again.
+const CLOSE: f64 = 1e-2;
+
+/// |x − y|² of every row of x with every row of y: |x|² + |y|² − 2 x·y as a matrix product, and entry by entry where
+/// that has cancelled.
+pub fn distances<T: Real>([m, n, width]: [usize; 3], x: &[T], y: &[T], (out, pitch): (&mut [T], usize)) {
+    multiply(
+        [m, n, width],
+        (out, Strides::rows(pitch)),
+        false,
+        (x, Strides::rows(width)),
+        (y, Strides::columns(width)),
+    );
+    let square = |v: &[T]| v.iter().fold(T::ZERO, |sum, x| sum + *x * *x);
+    let of_y: Vec<T> = y.chunks(width).take(n).map(square).collect();
+    let (two, close) = (T::of(2.0), T::of(CLOSE));
+    for (i, x) in x.chunks(width).take(m).enumerate() {
+        let of_x = square(x);
+        let row = &mut out[i * pitch..i * pitch + n];
+        let mut are_close = false;
+        for (d, of_y) in row.iter_mut().zip(&of_y) {
+            let sum = of_x + *of_y;
+            *d = sum - two * *d;
+            are_close |= *d <= close * sum;
+        }
+        if are_close {
+            for (j, d) in row.iter_mut().enumerate() {
+                if *d <= close * (of_x + of_y[j]) {
+                    let pairs = x.iter().zip(&y[j * width..(j + 1) * width]);
+                    *d = pairs.fold(T::ZERO, |sum, (x, y)| sum + (*x - *y) * (*x - *y));
+                }
+            }
+        }
+    }
+}
