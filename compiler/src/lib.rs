@@ -11,6 +11,7 @@ pub mod equiv;
 pub mod feasible;
 pub mod interpret;
 pub mod ir;
+pub mod kernel;
 pub mod notation;
 pub mod pipeline;
 pub mod plan;

@@ -10,6 +10,8 @@ use crate::derive::{self, Backward, Derivation, Hessian, StepBackward};
 use crate::diagnostic::Diagnostic;
 use crate::emit::document::{Document, Extras, Stage, document};
 use crate::feasible;
+use crate::kernel;
+use crate::plan::{self, Unsupported};
 use crate::prelude::{self, Prelude};
 use crate::simplify::{Options, RuleSet, Simplified};
 use crate::syntax::{self, File};
@@ -90,4 +92,28 @@ pub fn simplifications(derived: &Derived, stage: Stage) -> Vec<(String, &Simplif
             .map(|definition| (definition.leaf.name.to_string(), &definition.value))
             .collect(),
     }
+}
+
+/// What a kernel is emitted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A kernel over slices.
+    Cpu,
+    /// A layer for candle around it.
+    Candle,
+}
+
+/// Recipe → Rust source.
+pub fn compile(recipe: &Recipe, target: Target, options: &Options) -> Result<String, Unsupported> {
+    let derivation = derive::derive(recipe, options);
+    let plan = plan::plan(&derivation, options)?;
+    Ok(match target {
+        Target::Cpu => kernel::cpu(&plan, &derivation),
+        Target::Candle => kernel::cpu(&plan, &derivation),
+    })
+}
+
+/// Recipe → the text of its plan.
+pub fn plan_text(recipe: &Recipe, options: &Options) -> Result<String, Unsupported> {
+    plan::plan(&derive::derive(recipe, options), options).map(|plan| plan::text::print(&plan))
 }

@@ -4,6 +4,7 @@
 mod analyze;
 mod atomic;
 mod check;
+mod compile;
 mod completions;
 mod cost;
 mod derive;
@@ -62,6 +63,7 @@ enum Color {
 #[derive(Subcommand, Debug)]
 enum Command {
     Check(check::Args),
+    Compile(compile::Args),
     Derive(derive::Args),
     Verify(verify::Args),
     Analyze(analyze::Args),
@@ -98,6 +100,7 @@ pub fn run(args: Args) -> ExitCode {
 fn outcome_of(command: &Command, color: bool) -> Outcome {
     match command {
         Command::Check(args) => check::run(args, color),
+        Command::Compile(args) => compile::run(args, color),
         Command::Derive(args) => derive::run(args, color),
         Command::Verify(args) => verify::run(args, color),
         Command::Analyze(args) => analyze::run(args, color),

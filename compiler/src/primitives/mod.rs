@@ -2,8 +2,10 @@
 //!
 //! The plan interpreter calls these functions, and emitted kernels carry the text of the files they need.
 
+pub mod blocks;
 pub mod decay;
 pub mod dropout;
+pub mod lanes;
 pub mod product;
 pub mod real;
 pub mod solve;

@@ -12,6 +12,7 @@ const LANES: usize = 8;
 /// and also when that entry is 0 or an entry is not finite. Then `right` is set to 0 and the result is false.
 ///
 /// Panics if `matrix` has fewer than n² or `right` fewer than n entries.
+#[inline(always)]
 pub fn solve<T: Real>(matrix: &mut [T], right: &mut [T], n: usize) -> bool {
     let matrix = &mut matrix[..n * n];
     let right = &mut right[..n];

@@ -22,6 +22,7 @@ const PASSES: usize = 120;
 /// The support is found exactly for alpha = 1.5 and 2; tau is found to rounding for the others. NaN entries are left
 /// out, an empty row and a row without an entry above -infinity give 0, an infinite entry gives infinity. `scratch`
 /// holds the candidates and may be reused for any row.
+#[inline(always)]
 pub fn tsallis<T: Real>(scores: &[T], alpha: f64, scratch: &mut Vec<T>) -> T {
     let (max, t) = tsallis_below_max(scores, alpha, scratch);
     max.fused(T::of(alpha - 1.0), t)
@@ -32,6 +33,7 @@ pub fn tsallis<T: Real>(scores: &[T], alpha: f64, scratch: &mut Vec<T>) -> T {
 /// This form keeps its accuracy when the scores are large, where tau itself is rounded to their spacing: t is within
 /// EPSILON of the exact one. The sum is then 1 within a few EPSILON on common rows, and as close to 1 as the spacing of
 /// t allows where many entries are just above the threshold.
+#[inline(always)]
 pub fn tsallis_below_max<T: Real>(scores: &[T], alpha: f64, scratch: &mut Vec<T>) -> (T, T) {
     below_max(scores, T::of(alpha - 1.0), snapped(1.0 / (alpha - 1.0)), scratch)
 }
@@ -39,23 +41,27 @@ pub fn tsallis_below_max<T: Real>(scores: &[T], alpha: f64, scratch: &mut Vec<T>
 /// tau with sum_i [s_i - tau]_+^(gamma/(gamma-1)) = 1, for gamma > 1; the support is found exactly for gamma = 2.
 ///
 /// Entries that are not finite are treated as by [`tsallis`].
+#[inline(always)]
 pub fn norm<T: Real>(scores: &[T], gamma: f64, scratch: &mut Vec<T>) -> T {
     let (max, t) = norm_below_max(scores, gamma, scratch);
     max + t
 }
 
 /// [`norm`] as the pair (max, t) with tau = max + t: the weights are [(s_i - max) - t]_+^(gamma/(gamma-1)).
+#[inline(always)]
 pub fn norm_below_max<T: Real>(scores: &[T], gamma: f64, scratch: &mut Vec<T>) -> (T, T) {
     below_max(scores, T::ONE, snapped(gamma / (gamma - 1.0)), scratch)
 }
 
 /// An exponent within rounding of a multiple of 1/2 is that multiple: 1/(1.1 - 1) means 10.
+#[inline(always)]
 fn snapped(p: f64) -> f64 {
     let near = (2.0 * p).round() / 2.0;
     if (p - near).abs() <= 1e-9 * p { near } else { p }
 }
 
 /// The row maximum and the t below it with S_p(t) = 1.
+#[inline(always)]
 fn below_max<T: Real>(scores: &[T], scale: T, p: f64, scratch: &mut Vec<T>) -> (T, T) {
     let max = maximum(scores);
     if max == -T::INFINITY {
@@ -190,6 +196,7 @@ fn folded<T: Real>(mut lanes: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
 }
 
 /// Below this value of S_p the rounding of S_p - 1 is harmless and a closed form may end the search.
+#[inline(always)]
 fn is_near<T: Real>(sum: T) -> bool {
     sum <= T::of(4.0)
 }
@@ -197,6 +204,7 @@ fn is_near<T: Real>(sum: T) -> bool {
 /// p = 1: on a fixed support of k entries sum (u_i - h) = 1 gives h = (sum u_i - 1) / k, which is also the step.
 ///
 /// Every step but the last two removes an entry; the search ends exactly when the support stays the same.
+#[inline(always)]
 fn linear<T: Real>(candidates: &[T]) -> T {
     let mut t = -T::ONE;
     for _ in 0..PASSES {
@@ -215,6 +223,7 @@ fn linear<T: Real>(candidates: &[T]) -> T {
 ///
 /// This h never falls short of the solution: if it removes no entry, it is exact and ends the search. Otherwise the
 /// step on the norm, h = (B - sqrt B) / A, never passes it.
+#[inline(always)]
 fn quadratic<T: Real>(candidates: &[T]) -> T {
     let mut t = -T::ONE;
     for _ in 0..PASSES {
@@ -238,6 +247,7 @@ fn quadratic<T: Real>(candidates: &[T]) -> T {
 
 /// Any other p > 0: steps on the p-norm inside of a bracket. For p >= 1 they converge from the left by themselves; for
 /// p < 1, and whenever they take long, a bracket that does not halve in two steps is bisected.
+#[inline(always)]
 fn general<T: Real>(candidates: &[T], p: f64) -> T {
     let kept = pass(candidates, -T::ONE, |u| u).count.to_f64();
     // A little above the bound, so that both ends are outside of the search.
@@ -270,6 +280,7 @@ fn general<T: Real>(candidates: &[T], p: f64) -> T {
 }
 
 /// Newton's step on the p-norm: (S_p - S_p^(1-1/p)) / S_{p-1} = -S_p (S_p^(-1/p) - 1) / S_{p-1}.
+#[inline(always)]
 fn norm_step(lower: f64, upper: f64, p: f64) -> f64 {
     -upper * (-upper.ln() / p).exp_m1() / lower
 }
@@ -278,6 +289,7 @@ fn norm_step(lower: f64, upper: f64, p: f64) -> f64 {
 ///
 /// It does if S_p is 1 already; if the error (p-1)/2 h/u of the linear rule is small for every u in the support; or,
 /// for p >= 2, where small u do not matter, if the square of the excess is small.
+#[inline(always)]
 fn is_last<T: Real>(excess: T, h: T, least: T, p: f64) -> bool {
     let small = T::of(0.1) * T::EPSILON.square_root();
     let curvature = T::of((p - 1.0).abs());

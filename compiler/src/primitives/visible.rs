@@ -13,6 +13,12 @@ pub struct Visible {
 }
 
 impl Visible {
+    /// Any intervals of `tokens` tokens, one per query.
+    pub fn new(intervals: Vec<Range<usize>>, tokens: usize) -> Visible {
+        let inside = |i: Range<usize>| i.start.min(tokens)..i.end.min(tokens);
+        Visible { intervals: intervals.into_iter().map(inside).collect(), tokens }
+    }
+
     /// Every token.
     pub fn full(queries: usize, tokens: usize) -> Visible {
         Visible { intervals: vec![0..tokens; queries], tokens }
@@ -62,6 +68,11 @@ impl Visible {
 
     pub fn tokens(&self) -> usize {
         self.tokens
+    }
+
+    /// What every query sees.
+    pub fn intervals(&self) -> &[Range<usize>] {
+        &self.intervals
     }
 
     /// The tokens query `t` sees.

@@ -1,0 +1,24 @@
+//! The opening comment of an emitted file: the formula it computes, and how to use it.
+
+use crate::derive::Derivation;
+use crate::emit::document::{Extras, Stage, document};
+use crate::emit::text;
+
+/// The derived rule, and what a manifest needs.
+pub fn header(derivation: &Derivation, dependencies: &str) -> String {
+    let stages = [Stage::Energy, Stage::Gradient, Stage::Update];
+    let derived = text::print(&document(derivation, Extras::default(), &stages));
+    let mut lines = vec![
+        format!(
+            "`{}`: an attention kernel, forward and backward, derived from its energy by energyc.",
+            derivation.recipe.name
+        ),
+        String::new(),
+        "```text".to_string(),
+    ];
+    lines.extend(derived.lines().map(str::to_string));
+    lines.extend(["```".to_string(), String::new(), "It needs these crates:".to_string(), "```toml".to_string()]);
+    lines.extend(dependencies.lines().map(str::to_string));
+    lines.push("```".to_string());
+    lines.iter().map(|line| format!("//! {line}").trim_end().to_string() + "\n").collect()
+}

@@ -1,0 +1,91 @@
+//! Kernels: a plan as Rust source.
+//!
+//! The text follows the plan line by line: a matrix product is one call, a fused loop is one loop over lanes of
+//! sixteen numbers that the compiler turns into vector instructions. A file is complete: behind the kernel it carries
+//! the primitives it calls, none of which knows an attention.
+
+mod header;
+mod loops;
+mod names;
+mod pass;
+mod steps;
+
+use crate::derive::Derivation;
+use crate::plan::Plan;
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// The crates an emitted kernel needs, as lines of a manifest.
+pub const DEPENDENCIES: &str = "gemm = \"0.19\"\npulp = \"0.22\"\nrayon = \"1\"\n";
+
+/// The primitives in the order they appear in a file.
+const PRIMITIVES: [(&str, &str, &str); 8] = [
+    ("real", include_str!("../primitives/real.rs"), "arithmetic"),
+    ("lanes", include_str!("../primitives/lanes.rs"), "numbers side by side"),
+    ("blocks", include_str!("../primitives/blocks.rs"), "heads in parallel, queries in blocks"),
+    ("product", include_str!("../primitives/product.rs"), "matrix products"),
+    ("threshold", include_str!("../primitives/threshold.rs"), "row searches"),
+    ("solve", include_str!("../primitives/solve.rs"), "systems"),
+    ("decay", include_str!("../primitives/decay.rs"), "cumulative decays"),
+    ("visible", include_str!("../primitives/visible.rs"), "masks"),
+];
+
+/// A self-contained kernel over slices: forward, backward and energy.
+pub fn cpu(plan: &Plan, derivation: &Derivation) -> String {
+    let header = header::header(derivation, DEPENDENCIES);
+    let body = kernel(plan, derivation);
+    format!("{header}\n{}\n{}", formatted(body), primitives(&used_primitives(plan)))
+}
+
+fn kernel(plan: &Plan, derivation: &Derivation) -> TokenStream {
+    let types = names::types(plan, derivation);
+    let passes = plan.passes().into_iter().filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
+    let used = names::imports(plan);
+    quote! {
+        #used
+        #types
+        #(#passes)*
+    }
+}
+
+/// Formatted source; a statement `note!("…")` is a comment.
+fn formatted(tokens: TokenStream) -> String {
+    let file: syn::File = match syn::parse2(tokens.clone()) {
+        Ok(file) => file,
+        Err(error) => panic!("an emitted kernel does not parse: {error}\n{tokens}"),
+    };
+    let text = prettyplease::unparse(&file);
+    let lines = text.lines().map(|line| match line.trim_start().strip_prefix("note!(\"") {
+        Some(rest) => {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            format!("{indent}// {}", rest.trim_end_matches("\");"))
+        }
+        None => line.to_string(),
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+/// The primitives a plan calls.
+fn used_primitives(plan: &Plan) -> Vec<&'static str> {
+    names::primitives_of(plan)
+}
+
+/// Their text, as modules.
+fn primitives(used: &[&str]) -> String {
+    let mut text = String::from(
+        "/// What the kernel is made of; nothing here knows an attention.\n#[allow(dead_code)]\nmod primitives {\n",
+    );
+    for (name, source, _) in PRIMITIVES.iter().filter(|(name, ..)| used.contains(name)) {
+        text.push_str(&format!("    pub mod {name} {{\n"));
+        for line in source.lines() {
+            match line.is_empty() {
+                true => text.push('\n'),
+                false => text.push_str(&format!("        {line}\n")),
+            }
+        }
+        text.push_str("    }\n\n");
+    }
+    text.truncate(text.trim_end().len());
+    text.push_str("\n}\n");
+    text
+}

@@ -1,0 +1,292 @@
+//! What things are called in an emitted kernel, and the types it begins with.
+
+use crate::check::recipe::ParamValue;
+use crate::derive::Derivation;
+use crate::ir::{Axis, Leaf, Role, Space};
+use crate::plan::graph::{Graph, Id, Op};
+use crate::plan::schedule::{Domain, Output, Pass, Place, Step};
+use crate::plan::{Plan, decay_sums};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+/// The variable of a value.
+pub fn value(id: Id) -> Ident {
+    format_ident!("x{}", id.0)
+}
+
+/// A name of the recipe as an identifier; what Rust does not allow in one becomes `_`.
+pub fn identifier(name: &str) -> Ident {
+    let clean: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    match syn::parse_str::<Ident>(&clean) {
+        Ok(ident) => ident,
+        Err(_) => format_ident!("{clean}_"),
+    }
+}
+
+/// The field that holds an input.
+pub fn input_field(leaf: &Leaf) -> Ident {
+    match leaf.role {
+        Role::Query | Role::Key => identifier(leaf.name.trim_end_matches('₀')),
+        Role::Probe if leaf.axes.contains(&Axis::E) => format_ident!("grad_out"),
+        Role::Probe => format_ident!("grad_energy"),
+        _ => identifier(&leaf.name),
+    }
+}
+
+/// The variable of an input inside of a head.
+pub fn input(leaf: &Leaf) -> Ident {
+    match leaf.role {
+        Role::Param | Role::Gate | Role::Decay => format_ident!("param_{}", input_field(leaf)),
+        Role::Size => format_ident!("size_{}", identifier(&leaf.name)),
+        _ => input_field(leaf),
+    }
+}
+
+/// The variable of an output inside of a head.
+pub fn output(output: &Output) -> Ident {
+    format_ident!("out_{}", identifier(&output.name))
+}
+
+/// The buffer of a place.
+pub fn buffer(pass: &Pass, place: Place) -> Ident {
+    match place {
+        Place::Buffer(domain, i) => format_ident!("{}_{i}", kind(domain)),
+        Place::Output(i) => output(&pass.outputs[i]),
+        Place::Saved(i) => saved(pass.saved[i]),
+    }
+}
+
+/// The variable and the field of a saved value.
+pub fn saved(id: Id) -> Ident {
+    format_ident!("saved_{}", id.0)
+}
+
+fn kind(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Scalar => "number",
+        Domain::Key => "token",
+        Domain::KeyVector => "token_vectors",
+        Domain::Row => "row",
+        Domain::RowVector => "row_vectors",
+        Domain::Tile | Domain::Triple => "tile",
+    }
+}
+
+/// The entries of a head's share of a value, in terms of `size`.
+pub fn share(domain: Domain) -> TokenStream {
+    match domain {
+        Domain::Scalar => quote!(1),
+        Domain::Key => quote!(size.tokens),
+        Domain::KeyVector => quote!(size.tokens * size.head),
+        Domain::Row => quote!(size.queries),
+        Domain::RowVector => quote!(size.queries * size.head),
+        Domain::Tile | Domain::Triple => quote!(size.queries * size.tokens),
+    }
+}
+
+/// How a domain's array is laid out, for documentation.
+fn layout(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Scalar => "`[B, H]`",
+        Domain::Key => "`[B, H, tokens]`",
+        Domain::KeyVector => "`[B, H, tokens, d_h]`",
+        Domain::Row => "`[B, H, queries]`",
+        Domain::RowVector | Domain::Triple | Domain::Tile => "`[B, H, queries, d_h]`",
+    }
+}
+
+/// The inputs a pass reads.
+pub fn inputs_of(graph: &Graph, pass: &Pass) -> Vec<Leaf> {
+    let steps = pass.before.iter().chain(&pass.rows).chain(&pass.after);
+    let mut ids: Vec<Id> = steps
+        .flat_map(|step| match step {
+            Step::Node(id) => closure(graph, *id),
+            Step::Loop(l) => l.maps.iter().chain(&l.folds).flat_map(|&x| graph[x].op.operands()).collect(),
+        })
+        .chain(pass.outputs.iter().map(|o| o.id))
+        .collect();
+    ids.sort();
+    ids.dedup();
+    ids.iter()
+        .filter_map(|id| match &graph[*id].op {
+            Op::Input(leaf) if leaf.role != Role::Visible => Some(leaf.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Operands, and behind maps theirs.
+fn closure(graph: &Graph, id: Id) -> Vec<Id> {
+    let mut found = Vec::new();
+    let mut open = graph[id].op.operands();
+    while let Some(o) = open.pop() {
+        if matches!(graph[o].op, Op::Map(..)) {
+            open.extend(graph[o].op.operands());
+        }
+        found.push(o);
+    }
+    found
+}
+
+/// All inputs of the public structure: tensors first, then parameters, each once.
+pub fn public_inputs(plan: &Plan) -> Vec<Leaf> {
+    let mut leaves: Vec<Leaf> = Vec::new();
+    for pass in plan.passes() {
+        for leaf in inputs_of(&plan.graph, pass) {
+            let is_public = !matches!(leaf.role, Role::Probe | Role::Size);
+            if is_public && !leaves.iter().any(|known| known.same_input(&leaf)) {
+                leaves.push(leaf);
+            }
+        }
+    }
+    let place = |leaf: &Leaf| match leaf.role {
+        Role::Query => 0,
+        Role::Key => 1,
+        Role::Value => 2,
+        _ => 3,
+    };
+    leaves.sort_by_key(|leaf| (place(leaf), leaf.role, leaf.ordinal));
+    leaves
+}
+
+/// How an input's array is laid out.
+fn input_layout(leaf: &Leaf) -> &'static str {
+    match leaf.role {
+        Role::Gate => "`[B, H, tokens]`",
+        Role::Decay => "the factor per step, `[B, H, tokens]`",
+        Role::Param => "one number per head, `[H]`",
+        _ if leaf.axes.iter().any(|a| a.space == Space::Token) => "`[B, H, tokens, d_h]`",
+        _ => "`[B, H, queries, d_h]`",
+    }
+}
+
+/// The gradients of a pass: what is public of its outputs, by field.
+pub fn gradient_fields(plan: &Plan, pass: &Pass) -> Vec<(Ident, Domain)> {
+    let decays: Vec<Leaf> = public_inputs(plan).into_iter().filter(|l| l.role == Role::Decay).collect();
+    let is_sum = |o: &Output| decays.iter().any(|d| decay_sums(&d.name).contains(&o.name));
+    let own = pass.outputs.iter().filter(|o| !is_sum(o)).map(|o| (identifier(&o.name), o.domain));
+    let by_step = decays.iter().filter(|d| pass.outputs.iter().any(|o| o.name == decay_sums(&d.name)[0]));
+    own.chain(by_step.map(|d| (identifier(&d.name), Domain::Key))).collect()
+}
+
+/// The structures of a kernel: inputs, saved values, gradients.
+pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
+    let inputs = public_inputs(plan);
+    let fields = inputs.iter().map(|leaf| {
+        let name = input_field(leaf);
+        let starts = derivation.recipe.param(&leaf.name).map(|param| match &param.value {
+            ParamValue::Fixed(_) => "; not learned",
+            ParamValue::Learn { .. } => "; learned",
+            _ => "",
+        });
+        let doc = format!(" {}{}", input_layout(leaf), starts.unwrap_or(""));
+        quote! { #[doc = #doc] pub #name: &'a [f32] }
+    });
+    let names = plan.forward.saved.iter().map(|id| saved(*id)).collect::<Vec<_>>();
+    let saved_fields = plan.forward.saved.iter().map(|id| {
+        let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
+        quote! { #[doc = #doc] pub #name: Vec<f32> }
+    });
+    let lengths = plan.forward.saved.iter().map(|id| share(Domain::of(plan.graph.axes(*id))));
+    let backward = [&plan.backward, &plan.constants, &plan.energy_backward].into_iter();
+    let gradients = backward.filter(|p| !p.outputs.is_empty()).map(|pass| gradients(plan, pass));
+    quote! {
+        /// What a head sees: every array is dense and row-major.
+        #[derive(Clone, Copy, Debug)]
+        #[allow(non_snake_case)]
+        pub struct Inputs<'a> { #(#fields),* }
+
+        /// What the backward passes read again; nothing in it is larger than the output.
+        #[derive(Clone, Debug, Default)]
+        pub struct Saved { #(#saved_fields),* }
+
+        impl Saved {
+            /// Room for the values of a kernel of this size.
+            pub fn new(size: &Size) -> Saved {
+                let heads = size.all_heads();
+                Saved { #(#names: vec![0.0; heads * #lengths]),* }
+            }
+        }
+        #(#gradients)*
+    }
+}
+
+/// The name of the structure a pass writes its gradients to.
+pub fn gradients_type(pass: &Pass) -> Ident {
+    match pass.name {
+        "backward" => format_ident!("Gradients"),
+        "constants" => format_ident!("ConstantGradients"),
+        _ => format_ident!("EnergyGradients"),
+    }
+}
+
+fn gradients(plan: &Plan, pass: &Pass) -> TokenStream {
+    let name = gradients_type(pass);
+    let doc = match pass.name {
+        "backward" => " The gradients of tokens, learned parameters and gates.",
+        "constants" => " The gradients of parameters that are not learned.",
+        _ => " The gradients of the energy.",
+    };
+    let fields = gradient_fields(plan, pass);
+    let (names, domains): (Vec<&Ident>, Vec<Domain>) = fields.iter().map(|(n, d)| (n, *d)).unzip();
+    let docs = domains.iter().map(|d| format!(" {}", layout(*d)));
+    let lengths = domains.iter().map(|d| share(*d));
+    quote! {
+        #[doc = #doc]
+        #[derive(Clone, Debug, Default)]
+        #[allow(non_snake_case)]
+        pub struct #name { #(#[doc = #docs] pub #names: Vec<f32>),* }
+
+        impl #name {
+            /// Room for the gradients of a kernel of this size.
+            pub fn new(size: &Size) -> #name {
+                let heads = size.all_heads();
+                #name { #(#names: vec![0.0; heads * #lengths]),* }
+            }
+        }
+    }
+}
+
+/// The primitives a plan calls, in the order of the file.
+pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
+    let ops = || plan.graph.nodes.iter().map(|node| &node.op);
+    let mut used = vec!["real", "lanes", "blocks", "product"];
+    if ops().any(|op| matches!(op, Op::Threshold(..))) {
+        used.push("threshold");
+    }
+    if ops().any(|op| matches!(op, Op::Solve { .. })) {
+        used.push("solve");
+    }
+    if ops().any(|op| matches!(op, Op::Input(leaf) if leaf.role == Role::Decay)) {
+        used.push("decay");
+    }
+    used.push("visible");
+    used
+}
+
+/// What the kernel uses of them.
+pub fn imports(plan: &Plan) -> TokenStream {
+    let used = primitives_of(plan);
+    let modules =
+        ["threshold", "solve", "decay"].into_iter().filter(|m| used.contains(m)).map(|m| format_ident!("{m}"));
+    let nodes = || plan.graph.nodes.iter().map(|node| &node.op);
+    let calls_product =
+        nodes().any(|op| matches!(op, Op::Dot { .. } | Op::Apply { .. } | Op::Gather { .. } | Op::Solve { .. }));
+    let product = match (calls_product, nodes().any(|op| matches!(op, Op::Distance { .. }))) {
+        (true, true) => quote! { use primitives::product::{Strides, distances, multiply}; },
+        (true, false) => quote! { use primitives::product::{Strides, multiply}; },
+        (false, true) => quote! { use primitives::product::distances; },
+        (false, false) => quote! {},
+    };
+    quote! {
+        pub use primitives::blocks::Size;
+        pub use primitives::visible::Visible;
+        #(use primitives::#modules;)*
+        use primitives::blocks::{in_parallel, largest_block, next_block, part, parts, seen_by, take};
+        use primitives::lanes::{self, LANES};
+        #product
+        #[allow(unused_imports)]
+        use primitives::real::Real;
+        use std::ops::Range;
+    }
+}

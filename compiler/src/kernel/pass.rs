@@ -1,0 +1,471 @@
+//! A pass as two functions: one over all heads, which cuts the arrays, and one over a single head.
+
+use super::loops::{Context, literal};
+use super::names;
+use super::steps;
+use crate::ir::{Leaf, Role};
+use crate::plan::graph::{Id, Op};
+use crate::plan::schedule::{Domain, Pass, Place, is_accumulated};
+use crate::plan::{Plan, decay_sums};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+/// The functions of a pass.
+pub fn pass(plan: &Plan, pass: &Pass) -> TokenStream {
+    let context = Context { graph: &plan.graph, pass };
+    let all = all_heads(plan, pass);
+    let one = one_head(plan, &context);
+    quote!(#all #one)
+}
+
+fn function(pass: &Pass) -> Ident {
+    format_ident!("{}", pass.name.replace(' ', "_"))
+}
+
+/// The structure that holds one head's share.
+fn head_type(pass: &Pass) -> Ident {
+    let name: String = pass.name.split(' ').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+    format_ident!("{name}Head")
+}
+
+/// Arrays of one head that are cut from those of all heads: name, field and whether it is written.
+struct Share {
+    name: Ident,
+    from: TokenStream,
+    is_written: bool,
+}
+
+/// The saved values a pass reads or writes itself; a saved output is read from the output.
+fn saved_here(pass: &Pass) -> Vec<Id> {
+    let is_used = |id: &Id| pass.places.get(id).is_some_and(|p| matches!(p, Place::Saved(_)));
+    pass.saved.iter().copied().filter(is_used).collect()
+}
+
+fn decays(plan: &Plan, pass: &Pass) -> Vec<Leaf> {
+    let is_wanted = |leaf: &Leaf| pass.outputs.iter().any(|o| o.name == decay_sums(&leaf.name)[0]);
+    names::public_inputs(plan).into_iter().filter(|l| l.role == Role::Decay && is_wanted(l)).collect()
+}
+
+fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
+    let mut shares = Vec::new();
+    for leaf in names::inputs_of(&plan.graph, pass) {
+        let (name, field) = (names::input(&leaf), names::input_field(&leaf));
+        let from = match leaf.role {
+            Role::Probe => quote!(#field),
+            Role::Param | Role::Size => continue,
+            _ => quote!(inputs.#field),
+        };
+        shares.push(Share { name, from, is_written: false });
+    }
+    for id in saved_here(pass) {
+        let name = names::saved(id);
+        shares.push(Share { name: name.clone(), from: quote!(saved.#name), is_written: pass.is_saving });
+    }
+    let sums: Vec<String> = decays(plan, pass).iter().flat_map(|leaf| decay_sums(&leaf.name)).collect();
+    for output in pass.outputs.iter().filter(|o| !sums.contains(&o.name)) {
+        let from = match pass.name {
+            "forward" | "energy" => quote!(*out),
+            _ => {
+                let field = names::identifier(&output.name);
+                quote!(gradients.#field)
+            }
+        };
+        shares.push(Share { name: names::output(output), from, is_written: true });
+    }
+    for leaf in decays(plan, pass) {
+        let field = names::identifier(&leaf.name);
+        shares.push(Share { name: format_ident!("out_{field}"), from: quote!(gradients.#field), is_written: true });
+    }
+    shares
+}
+
+/// Numbers of one head: parameters.
+fn numbers(plan: &Plan, pass: &Pass) -> Vec<Leaf> {
+    names::inputs_of(&plan.graph, pass).into_iter().filter(|leaf| leaf.role == Role::Param).collect()
+}
+
+fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
+    let (name, head) = (function(pass), head_type(pass));
+    let shares = shares(plan, pass);
+    let written: Vec<&Share> = shares.iter().filter(|s| s.is_written).collect();
+    let (cut, cut_from): (Vec<Ident>, Vec<&TokenStream>) =
+        written.iter().map(|s| (format_ident!("{}_parts", s.name), &s.from)).unzip();
+    let fields = shares.iter().map(|s| {
+        let (name, from) = (&s.name, &s.from);
+        match s.is_written {
+            true => {
+                let parts = format_ident!("{name}_parts");
+                quote!(#name: #parts.next().unwrap_or_default())
+            }
+            false => quote!(#name: part(&#from, i, heads)),
+        }
+    });
+    let parameters = numbers(plan, pass);
+    let parameters = parameters.iter().map(|leaf| {
+        let (name, field) = (names::input(leaf), names::input_field(leaf));
+        quote!(#name: inputs.#field[i % size.heads])
+    });
+    let leaves = names::inputs_of(&plan.graph, pass);
+    let probes = leaves.iter().filter(|l| l.role == Role::Probe);
+    let probes = probes.map(|leaf| {
+        let field = names::input_field(leaf);
+        quote!(#field: &[f32])
+    });
+    let saved = match (saved_here(pass).is_empty(), pass.is_saving) {
+        (true, _) => None,
+        (false, true) => Some(quote!(saved: &mut Saved)),
+        (false, false) => Some(quote!(saved: &Saved)),
+    };
+    let target = match pass.name {
+        "forward" | "energy" => quote!(out: &mut [f32]),
+        _ => {
+            let ty = names::gradients_type(pass);
+            quote!(gradients: &mut #ty)
+        }
+    };
+    let doc = match pass.name {
+        "forward" => " The direction every head adds, and what the backward passes need of it.",
+        "energy" => " The energy F of every head at every query.",
+        "backward" => " The gradients of tokens, learned parameters and gates from that of the direction.",
+        "constants" => " The gradients of parameters that are not learned.",
+        _ => " The gradients of the energy, from a cotangent of every query.",
+    };
+    let reads_inputs = leaves.iter().any(|l| !matches!(l.role, Role::Probe | Role::Size));
+    let inputs = if reads_inputs { quote!(inputs) } else { quote!(_inputs) };
+    let arguments = probes.chain(saved).chain([target]);
+    quote! {
+        #[doc = #doc]
+        #[allow(non_snake_case)]
+        pub fn #name(size: &Size, visible: &[Visible], #inputs: &Inputs, #(#arguments),*) {
+            let heads = size.all_heads();
+            #(let mut #cut = parts(&mut #cut_from, heads);)*
+            let tasks = (0..heads)
+                .map(|i| #head {
+                    size: *size,
+                    visible: visible[i / size.heads].intervals(),
+                    #(#fields,)*
+                    #(#parameters,)*
+                    workspace: &mut [],
+                })
+                .collect();
+            in_parallel(tasks, |task: #head, workspace| {
+                workspace.resize(task.room().max(workspace.len()), 0.0);
+                pulp::Arch::new().dispatch(#head { workspace, ..task });
+            });
+        }
+    }
+}
+
+fn one_head(plan: &Plan, context: &Context) -> TokenStream {
+    let pass = context.pass;
+    let head = head_type(pass);
+    let shares = shares(plan, pass);
+    let share_fields = shares.iter().map(|s| {
+        let name = &s.name;
+        if s.is_written { quote!(#name: &'a mut [f32]) } else { quote!(#name: &'a [f32]) }
+    });
+    let parameters: Vec<Ident> = numbers(plan, pass).iter().map(names::input).collect();
+    let share_names: Vec<&Ident> = shares.iter().map(|s| &s.name).collect();
+    let room = room(plan, pass);
+    let cuts = cuts(plan, pass);
+    let sizes = sizes(plan, pass);
+    let start = start(context);
+    let steps = |list: &[crate::plan::schedule::Step]| -> TokenStream {
+        list.iter().map(|step| steps::step(context, step)).collect()
+    };
+    let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
+    let tiles = tiles(context);
+    let ends = ends(plan, context);
+    let has_rows = !pass.rows.is_empty();
+    let blocks = has_rows.then(|| {
+        let has_tiles = uses_tiles(plan, pass);
+        let geometry = has_tiles.then(|| {
+            quote! {
+                let keys = seen_by(&visible[block.clone()]);
+                let width = keys.len();
+                let pitch = width.next_multiple_of(LANES);
+            }
+        });
+        quote! {
+            let mut next = 0;
+            while next < size.queries {
+                let block = next_block(visible, next);
+                next = block.end;
+                let rows = block.len();
+                #geometry
+                #tiles
+                #rows
+            }
+        }
+    });
+    let doc = format!(" One head of [`{}`].", function(pass));
+    quote! {
+        #[doc = #doc]
+        #[allow(non_snake_case)]
+        struct #head<'a> {
+            size: Size,
+            visible: &'a [Range<usize>],
+            #(#share_fields,)*
+            #(#parameters: f32,)*
+            workspace: &'a mut [f32],
+        }
+
+        impl #head<'_> {
+            /// The entries of all buffers together.
+            fn room(&self) -> usize {
+                #room
+            }
+        }
+
+        impl pulp::NullaryFnOnce for #head<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            #[allow(non_snake_case, unused_variables, unused_mut, unused_assignments)]
+            #[allow(clippy::needless_range_loop, clippy::let_and_return, clippy::manual_clamp)]
+            fn call(self) {
+                let #head { size, visible, #(#share_names,)* #(#parameters,)* workspace } = self;
+                let head = size.head;
+                #sizes
+                #cuts
+                #start
+                #before
+                #blocks
+                #after
+                #ends
+            }
+        }
+    }
+}
+
+/// Which buffers a pass has, with their lengths in terms of the block.
+fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
+    let mut all = Vec::new();
+    let mut places: Vec<Place> = pass.places.values().copied().collect();
+    places.sort();
+    places.dedup();
+    for place in places {
+        let Place::Buffer(domain, _) = place else { continue };
+        let length = match domain {
+            Domain::Scalar => continue,
+            Domain::Row => quote!(most_rows),
+            Domain::RowVector => quote!(most_rows * size.head),
+            Domain::Tile | Domain::Triple => quote!(most_entries),
+            other => names::share(other),
+        };
+        all.push((names::buffer(pass, place), length));
+    }
+    if has_decay(plan, pass) {
+        all.push((format_ident!("decay_tile"), quote!(most_entries)));
+    }
+    if multiplies_visibility(plan, pass) {
+        all.push((format_ident!("visible_tile"), quote!(most_entries)));
+    }
+    for leaf in decays(plan, pass) {
+        for (name, domain) in decay_sums(&leaf.name).iter().zip([Domain::Row, Domain::Key]) {
+            all.push((format_ident!("out_{}", names::identifier(name)), names::share(domain)));
+        }
+    }
+    all
+}
+
+fn room(plan: &Plan, pass: &Pass) -> TokenStream {
+    let lengths: Vec<TokenStream> = buffers(plan, pass).into_iter().map(|(_, length)| length).collect();
+    if lengths.is_empty() {
+        return quote!(0);
+    }
+    let block = needs_block(&lengths);
+    let size = lengths.iter().any(|l| l.to_string().contains("size")).then(|| quote!(let size = &self.size;));
+    quote! {
+        #size
+        #block
+        #(#lengths)+*
+    }
+}
+
+/// The largest block, where some length depends on it.
+fn needs_block(lengths: &[TokenStream]) -> TokenStream {
+    let mentions = |word: &str| lengths.iter().any(|l| l.to_string().contains(word));
+    let visible = quote!(self.visible);
+    match (mentions("most_rows"), mentions("most_entries")) {
+        (true, true) => quote!(let (most_rows, most_entries) = largest_block(#visible, LANES);),
+        (true, false) => quote!(let (most_rows, _) = largest_block(#visible, LANES);),
+        (false, true) => quote!(let (_, most_entries) = largest_block(#visible, LANES);),
+        (false, false) => quote!(),
+    }
+}
+
+fn cuts(plan: &Plan, pass: &Pass) -> TokenStream {
+    let buffers = buffers(plan, pass);
+    if buffers.is_empty() {
+        return quote!();
+    }
+    let lengths: Vec<TokenStream> = buffers.iter().map(|(_, length)| length.clone()).collect();
+    let block: TokenStream =
+        needs_block(&lengths).to_string().replace("self . visible", "visible").parse().unwrap_or_default();
+    let names = buffers.iter().map(|(name, _)| name);
+    quote! {
+        #block
+        let mut rest = workspace;
+        #(let #names = take(&mut rest, #lengths);)*
+    }
+}
+
+/// The sizes of the language, where a formula mentions them.
+fn sizes(plan: &Plan, pass: &Pass) -> TokenStream {
+    let mut code = TokenStream::new();
+    for leaf in names::inputs_of(&plan.graph, pass).iter().filter(|leaf| leaf.role == Role::Size) {
+        let name = names::input(leaf);
+        let value = match &*leaf.name {
+            "N" => quote!(size.tokens),
+            "d_h" => quote!(size.head),
+            "H" => quote!(size.heads),
+            _ => quote!(size.heads * size.head),
+        };
+        code.extend(quote!(let #name = #value as f32;));
+    }
+    code
+}
+
+/// Sums over queries start at 0; inputs that are numbers get the names of their values.
+fn start(context: &Context) -> TokenStream {
+    let pass = context.pass;
+    let mut code = TokenStream::new();
+    for (id, place) in &pass.places {
+        let node = &context.graph[*id];
+        let is_given = !pass.is_saving && matches!(place, Place::Saved(_));
+        let is_sum = is_accumulated(&node.op) || matches!(node.op, Op::Total(_));
+        if !is_sum || is_given {
+            continue;
+        }
+        let array = context.array(*id);
+        code.extend(match (Domain::of(node.axes), place) {
+            (Domain::Scalar, Place::Buffer(..)) => quote!(let mut #array = 0.0f32;),
+            _ => quote!(#array.fill(0.0);),
+        });
+    }
+    let searches = context.graph.nodes.iter().any(|n| matches!(n.op, Op::Threshold(..)));
+    if searches && pass.rows.iter().any(|s| is_node(context, s, |op| matches!(op, Op::Threshold(..)))) {
+        code.extend(quote!(let mut scratch = Vec::new();));
+    }
+    if pass.rows.iter().any(|s| is_node(context, s, |op| matches!(op, Op::Solve { .. }))) {
+        code.extend(quote! {
+            let mut dense = vec![0.0f32; head * head];
+            let (mut side, mut other) = (vec![0.0f32; head], vec![0.0f32; head]);
+        });
+    }
+    code
+}
+
+fn is_node(context: &Context, step: &crate::plan::schedule::Step, is_wanted: impl Fn(&Op) -> bool) -> bool {
+    matches!(step, crate::plan::schedule::Step::Node(id) if is_wanted(&context.graph[*id].op))
+}
+
+fn uses_tiles(plan: &Plan, pass: &Pass) -> bool {
+    let _ = plan;
+    pass.rows.iter().any(|step| match step {
+        crate::plan::schedule::Step::Node(_) => true,
+        crate::plan::schedule::Step::Loop(l) => matches!(l.domain, Domain::Tile | Domain::Triple),
+    })
+}
+
+fn has_decay(plan: &Plan, pass: &Pass) -> bool {
+    names::inputs_of(&plan.graph, pass).iter().any(|leaf| leaf.role == Role::Decay)
+}
+
+/// Whether a matrix product takes visibility itself as its tile.
+fn multiplies_visibility(plan: &Plan, pass: &Pass) -> bool {
+    pass.rows.iter().any(|step| match step {
+        crate::plan::schedule::Step::Node(id) => match &plan.graph[*id].op {
+            Op::Apply { tile, .. } | Op::Gather { tile, .. } => {
+                matches!(&plan.graph[*tile].op, Op::Input(leaf) if leaf.role == Role::Visible)
+            }
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// Tiles that come from the mask and from a decay.
+fn tiles(context: &Context) -> TokenStream {
+    let mut code = TokenStream::new();
+    let decays: Vec<Leaf> = (context.graph.nodes.iter())
+        .filter_map(|n| match &n.op {
+            Op::Input(leaf) if leaf.role == Role::Decay => Some(leaf.clone()),
+            _ => None,
+        })
+        .collect();
+    let read = names::inputs_of(context.graph, context.pass);
+    if let Some(leaf) = decays.iter().find(|d| read.iter().any(|r| r.same_input(d))) {
+        let steps = names::input(leaf);
+        code.extend(quote! {
+            for r in 0..rows {
+                let position = size.tokens + block.start + r - size.queries;
+                let (before, own) = decay_tile.split_at_mut(r * pitch);
+                match r.checked_sub(1) {
+                    None => decay::first_row(#steps, position, keys.clone(), own),
+                    Some(last) => decay::next_row(#steps, position, keys.clone(), &before[last * pitch..], own),
+                }
+            }
+        });
+    }
+    let is_visibility = |id: &Id| context.is_visibility(*id);
+    let multiplies = context.pass.rows.iter().any(|step| {
+        is_node(context, step, |op| match op {
+            Op::Apply { tile, .. } | Op::Gather { tile, .. } => is_visibility(tile),
+            _ => false,
+        })
+    });
+    if multiplies {
+        code.extend(quote! {
+            for r in 0..rows {
+                let row = &mut visible_tile[r * pitch..(r + 1) * pitch];
+                row.fill(0.0);
+                let seen = &visible[block.start + r];
+                if !seen.is_empty() {
+                    row[seen.start - keys.start..seen.end - keys.start].fill(1.0);
+                }
+            }
+        });
+    }
+    code
+}
+
+/// Outputs that no step writes, and sums that become outputs.
+fn ends(plan: &Plan, context: &Context) -> TokenStream {
+    let pass = context.pass;
+    let mut code = TokenStream::new();
+    for (i, output) in pass.outputs.iter().enumerate() {
+        let own = names::output(output);
+        match (&context.graph[output.id].op, pass.places.get(&output.id)) {
+            (Op::Number(c), _) => {
+                let c = literal(c);
+                code.extend(quote!(#own.fill(#c);));
+            }
+            (Op::Input(leaf), _) => {
+                let source = names::input(leaf);
+                let is_number = leaf.role == Role::Param;
+                code.extend(if is_number {
+                    quote!(#own.fill(#source);)
+                } else {
+                    quote!(#own.copy_from_slice(#source);)
+                });
+            }
+            (_, Some(Place::Output(j))) if *j == i => {}
+            (_, Some(place)) => {
+                let source = names::buffer(pass, *place);
+                code.extend(match (Domain::of(context.graph.axes(output.id)), place) {
+                    (Domain::Scalar, Place::Buffer(..)) => quote!(#own.fill(#source);),
+                    _ => quote!(#own.copy_from_slice(#source);),
+                });
+            }
+            (_, None) => {}
+        }
+    }
+    for leaf in decays(plan, pass) {
+        let [rows, columns] = decay_sums(&leaf.name).map(|name| format_ident!("out_{}", names::identifier(&name)));
+        let (steps, own) = (names::input(&leaf), format_ident!("out_{}", names::identifier(&leaf.name)));
+        code.extend(quote!(decay::gradient(#steps, size.tokens - size.queries, #rows, #columns, #own);));
+    }
+    code
+}

@@ -1,0 +1,89 @@
+//! How work is cut: heads run in parallel, the queries of a head go in blocks whose tiles stay in cache.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+/// The lengths of a kernel's arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub batch: usize,
+    pub heads: usize,
+    pub queries: usize,
+    pub tokens: usize,
+    /// Components of a head.
+    pub head: usize,
+}
+
+impl Size {
+    /// Heads over the whole batch.
+    pub fn all_heads(&self) -> usize {
+        self.batch * self.heads
+    }
+}
+
+/// Entries of a tile; more would leave the cache.
+const TILE_ENTRIES: usize = 1 << 15;
+const MOST_ROWS: usize = 64;
+const LEAST_ROWS: usize = 8;
+
+/// The tokens that some of the queries see.
+pub fn seen_by(visible: &[Range<usize>]) -> Range<usize> {
+    let seen = || visible.iter().filter(|i| !i.is_empty());
+    let start = seen().map(|i| i.start).min().unwrap_or(0);
+    start..seen().map(|i| i.end).max().unwrap_or(start)
+}
+
+/// The next block of queries from `start` on: as many as keep a tile in cache.
+pub fn next_block(visible: &[Range<usize>], start: usize) -> Range<usize> {
+    let most = visible.len().min(start + MOST_ROWS);
+    let width = seen_by(&visible[start..most]).len().max(1);
+    let rows = (TILE_ENTRIES / width).clamp(LEAST_ROWS, MOST_ROWS);
+    start..visible.len().min(start + rows)
+}
+
+/// The most rows and the most tile entries that any block has, where rows of a tile are padded to `lanes`.
+pub fn largest_block(visible: &[Range<usize>], lanes: usize) -> (usize, usize) {
+    let (mut rows, mut entries, mut start) = (0, 0, 0);
+    while start < visible.len() {
+        let block = next_block(visible, start);
+        rows = rows.max(block.len());
+        entries = entries.max(block.len() * seen_by(&visible[block.clone()]).len().next_multiple_of(lanes));
+        start = block.end;
+    }
+    (rows, entries)
+}
+
+/// Part `i` of an array that is cut into `count` equal parts.
+pub fn part(array: &[f32], i: usize, count: usize) -> &[f32] {
+    let length = array.len() / count.max(1);
+    &array[i * length..(i + 1) * length]
+}
+
+/// The same for an array that is written.
+pub fn parts<'a>(array: &'a mut [f32], count: usize) -> impl Iterator<Item = &'a mut [f32]> {
+    let length = (array.len() / count.max(1)).max(1);
+    array.chunks_mut(length)
+}
+
+thread_local! {
+    /// Buffers live as long as their thread: pages that were touched once stay warm.
+    static WORKSPACE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+}
+
+/// Runs tasks in parallel, each with a workspace of its own.
+pub fn in_parallel<T: Send>(tasks: Vec<T>, run: impl Fn(T, &mut Vec<f32>) + Sync) {
+    use rayon::prelude::*;
+    tasks.into_par_iter().with_max_len(1).for_each(|task| {
+        let mut workspace = WORKSPACE.take();
+        run(task, &mut workspace);
+        WORKSPACE.set(workspace);
+    });
+}
+
+/// Cuts the next buffer off a workspace.
+#[inline(always)]
+pub fn take<'a>(rest: &mut &'a mut [f32], length: usize) -> &'a mut [f32] {
+    let (buffer, left) = std::mem::take(rest).split_at_mut(length);
+    *rest = left;
+    buffer
+}
