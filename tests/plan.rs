@@ -22,7 +22,12 @@ fn plans_compute_what_the_formulas_say() {
                 let env = case.sample(size, &visible, 7 + i as u64);
                 let what = format!("{} {size:?} {mask}", case.recipe().name);
                 let tolerance = if case.recipe().constraints.is_empty() { TOLERANCE } else { CONSTRAINED };
-                agree(&what, &case.reference(&env), &case.planned::<f64>(&env, &visible), tolerance);
+                let expected = case.reference(&env);
+                agree(&what, &expected, &case.planned::<f64>(&env, &visible), tolerance);
+                if case.plan.scan.is_some() {
+                    let tiles = case.planned_by::<f64>(case.plan.passes(), &env, &visible);
+                    agree(&what, &expected, &tiles, tolerance);
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::primitives::product::{Strides, distances, multiply};
 use crate::primitives::real::Real;
+use crate::primitives::scan::{Course, Scan};
 use crate::primitives::visible::Visible;
 use crate::primitives::{decay, solve, threshold};
 use std::ops::Range;
@@ -59,9 +60,10 @@ pub fn run_head<'a, T: Real>(
     saved: &mut [Vec<T>],
     outputs: &mut [Vec<T>],
 ) {
-    let blocks = blocks(visible, size.queries);
+    let blocks = if pass.is_scan { vec![0..size.queries] } else { blocks(visible, size.queries) };
     let rows = blocks.iter().map(|b| b.len()).max().unwrap_or(0);
-    let width = blocks.iter().map(|b| visible.of_block(b.clone()).len()).max().unwrap_or(0);
+    let widest = blocks.iter().map(|b| visible.of_block(b.clone()).len()).max().unwrap_or(0);
+    let width = if pass.is_scan { 0 } else { widest };
     let mut machine = Machine::new(graph, pass, size, visible, input, rows, width);
     let given = saved.iter_mut().enumerate().map(|(i, x)| (Place::Saved(i), x));
     let wanted = outputs.iter_mut().enumerate().map(|(i, x)| (Place::Output(i), x));
@@ -75,7 +77,9 @@ pub fn run_head<'a, T: Real>(
     pass.before.iter().for_each(|step| machine.step(step));
     for rows in blocks {
         machine.block = Block { keys: visible.of_block(rows.clone()), rows, pitch: width.max(1) };
-        machine.fill_decay();
+        if !pass.is_scan {
+            machine.fill_decay();
+        }
         pass.rows.iter().for_each(|step| machine.step(step));
     }
     pass.after.iter().for_each(|step| machine.step(step));
@@ -144,6 +148,7 @@ struct Machine<'p, 'a, T> {
     block: Block,
     registers: Vec<Register<T>>,
     scratch: Vec<T>,
+    course: Option<Course>,
 }
 
 impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
@@ -191,6 +196,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
             registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
             scratch: vec![],
+            course: if pass.is_scan { Course::of(visible.intervals(), size.tokens) } else { None },
         }
     }
 
@@ -361,6 +367,22 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                     let solution = self.solution(matrix, *right, r);
                     let row = (row_start + r) * head;
                     out[row..row + head].copy_from_slice(&solution);
+                }
+            }
+            Op::Scan(linear) | Op::ScanBack(linear) => {
+                let HeadSize { queries, tokens, .. } = self.size;
+                let Some(course) = &self.course else { return };
+                let ones = vec![T::ONE; queries.max(tokens)];
+                let (rank, x, y) = match linear.pair {
+                    Some((x, y)) => (head, self.stored(x).0, self.stored(y).0),
+                    None => (1, &ones[..queries], &ones[..tokens]),
+                };
+                let decay = linear.decay.map(|id| self.inputs[id.index()]);
+                let scan = Scan { course, rank, width: head, x, y, decay };
+                let value = self.stored(linear.value).0;
+                match self.graph[id].op {
+                    Op::Scan(_) => scan.forward(value, &mut out),
+                    _ => scan.backward(value, &mut out),
                 }
             }
             Op::Total(x) => out[0] = sum(self.stored(*x).0),

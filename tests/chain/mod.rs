@@ -213,6 +213,13 @@ impl Case {
 
     /// The same by the plan interpreter.
     pub fn planned<T: Real>(&self, env: &Env, visible: &Visible) -> Values {
+        let passes = self.plan.passes_for(std::slice::from_ref(visible));
+        self.planned_by::<T>(passes, env, visible)
+    }
+
+    /// The same by given passes.
+    pub fn planned_by<T: Real>(&self, passes: [&Pass; 5], env: &Env, visible: &Visible) -> Values {
+        let [forward, energy, backward, constants, energy_backward] = passes;
         let size = head_size(env);
         let inputs: BTreeMap<String, Vec<T>> =
             (env.values.iter()).map(|(name, x)| (name.clone(), x.data.iter().map(|x| T::of(*x)).collect())).collect();
@@ -229,7 +236,7 @@ impl Case {
         };
         let plan = &self.plan;
         let length = |id| size.entries(Domain::of(plan.graph.axes(id)));
-        let mut saved: Vec<Vec<T>> = plan.forward.saved.iter().map(|id| vec![T::ZERO; length(*id)]).collect();
+        let mut saved: Vec<Vec<T>> = forward.saved.iter().map(|id| vec![T::ZERO; length(*id)]).collect();
         let mut out = Values::new();
         let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<T>]| {
             let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| vec![T::ZERO; size.entries(o.domain)]).collect();
@@ -245,11 +252,11 @@ impl Case {
                 out.insert(format!("{prefix}{}", output.name), x.iter().map(|x| x.to_f64()).collect());
             }
         };
-        run(&plan.forward, "", &mut saved);
-        run(&plan.energy, "", &mut []);
-        run(&plan.backward, "", &mut saved);
-        run(&plan.constants, "", &mut saved);
-        run(&plan.energy_backward, "energy ", &mut saved);
+        run(forward, "", &mut saved);
+        run(energy, "", &mut []);
+        run(backward, "", &mut saved);
+        run(constants, "", &mut saved);
+        run(energy_backward, "energy ", &mut saved);
         for param in self.recipe().params.iter().filter(|p| p.leaf.role == Role::Decay) {
             for prefix in ["", "energy "] {
                 let sums = plan::decay_sums(&param.name).map(|name| out.remove(&format!("{prefix}{name}")));

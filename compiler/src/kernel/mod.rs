@@ -19,15 +19,16 @@ use quote::quote;
 pub const DEPENDENCIES: &str = "gemm = \"0.19\"\npulp = \"0.22\"\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str, &str); 8] = [
-    ("real", include_str!("../primitives/real.rs"), "arithmetic"),
-    ("lanes", include_str!("../primitives/lanes.rs"), "numbers side by side"),
-    ("blocks", include_str!("../primitives/blocks.rs"), "heads in parallel, queries in blocks"),
-    ("product", include_str!("../primitives/product.rs"), "matrix products"),
-    ("threshold", include_str!("../primitives/threshold.rs"), "row searches"),
-    ("solve", include_str!("../primitives/solve.rs"), "systems"),
-    ("decay", include_str!("../primitives/decay.rs"), "cumulative decays"),
-    ("visible", include_str!("../primitives/visible.rs"), "masks"),
+const PRIMITIVES: [(&str, &str); 9] = [
+    ("real", include_str!("../primitives/real.rs")),
+    ("lanes", include_str!("../primitives/lanes.rs")),
+    ("blocks", include_str!("../primitives/blocks.rs")),
+    ("product", include_str!("../primitives/product.rs")),
+    ("threshold", include_str!("../primitives/threshold.rs")),
+    ("solve", include_str!("../primitives/solve.rs")),
+    ("decay", include_str!("../primitives/decay.rs")),
+    ("scan", include_str!("../primitives/scan.rs")),
+    ("visible", include_str!("../primitives/visible.rs")),
 ];
 
 /// A self-contained kernel over slices: forward, backward and energy.
@@ -39,7 +40,8 @@ pub fn cpu(plan: &Plan, derivation: &Derivation) -> String {
 
 fn kernel(plan: &Plan, derivation: &Derivation) -> TokenStream {
     let types = names::types(plan, derivation);
-    let passes = plan.passes().into_iter().filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
+    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]);
+    let passes = plan.passes().into_iter().chain(scans).filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
     let used = names::imports(plan);
     quote! {
         #used
@@ -75,7 +77,7 @@ fn primitives(used: &[&str]) -> String {
     let mut text = String::from(
         "/// What the kernel is made of; nothing here knows an attention.\n#[allow(dead_code)]\nmod primitives {\n",
     );
-    for (name, source, _) in PRIMITIVES.iter().filter(|(name, ..)| used.contains(name)) {
+    for (name, source) in PRIMITIVES.iter().filter(|(name, _)| used.contains(name)) {
         text.push_str(&format!("    pub mod {name} {{\n"));
         for line in source.lines() {
             match line.is_empty() {

@@ -169,6 +169,15 @@ pub fn gradient_fields(plan: &Plan, pass: &Pass) -> Vec<(Ident, Domain)> {
     own.chain(by_step.map(|d| (identifier(&d.name), Domain::Key))).collect()
 }
 
+/// The values that some forward pass saves, but for the direction, which is its output.
+fn saved_values(plan: &Plan) -> Vec<Id> {
+    let scans = plan.scan.iter().flat_map(|s| &s.forward.saved);
+    let mut ids: Vec<Id> = plan.forward.saved.iter().chain(scans).copied().collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
 /// The structures of a kernel: inputs, saved values, gradients.
 pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
     let inputs = public_inputs(plan);
@@ -182,12 +191,11 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         let doc = format!(" {}{}", input_layout(leaf), starts.unwrap_or(""));
         quote! { #[doc = #doc] pub #name: &'a [f32] }
     });
-    let names = plan.forward.saved.iter().map(|id| saved(*id)).collect::<Vec<_>>();
-    let saved_fields = plan.forward.saved.iter().map(|id| {
+    let saved_fields = saved_values(plan).into_iter().map(|id| {
+        let id = &id;
         let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
         quote! { #[doc = #doc] pub #name: Vec<f32> }
     });
-    let lengths = plan.forward.saved.iter().map(|id| share(Domain::of(plan.graph.axes(*id))));
     let backward = [&plan.backward, &plan.constants, &plan.energy_backward].into_iter();
     let gradients = backward.filter(|p| !p.outputs.is_empty()).map(|pass| gradients(plan, pass));
     quote! {
@@ -196,17 +204,10 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         #[allow(non_snake_case)]
         pub struct Inputs<'a> { #(#fields),* }
 
-        /// What the backward passes read again; nothing in it is larger than the output.
+        /// What the forward pass leaves for the backward ones; nothing in it is larger than the output.
         #[derive(Clone, Debug, Default)]
         pub struct Saved { #(#saved_fields),* }
 
-        impl Saved {
-            /// Room for the values of a kernel of this size.
-            pub fn new(size: &Size) -> Saved {
-                let heads = size.all_heads();
-                Saved { #(#names: vec![0.0; heads * #lengths]),* }
-            }
-        }
         #(#gradients)*
     }
 }
@@ -260,6 +261,9 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     if ops().any(|op| matches!(op, Op::Input(leaf) if leaf.role == Role::Decay)) {
         used.push("decay");
     }
+    if plan.scan.is_some() {
+        used.push("scan");
+    }
     used.push("visible");
     used
 }
@@ -278,7 +282,9 @@ pub fn imports(plan: &Plan) -> TokenStream {
         (false, true) => quote! { use primitives::product::distances; },
         (false, false) => quote! {},
     };
+    let scan = plan.scan.as_ref().map(|_| quote!(use primitives::scan::{Course, Scan};));
     quote! {
+        #scan
         pub use primitives::blocks::Size;
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*

@@ -19,13 +19,20 @@ pub fn pass(plan: &Plan, pass: &Pass) -> TokenStream {
 }
 
 fn function(pass: &Pass) -> Ident {
-    format_ident!("{}", pass.name.replace(' ', "_"))
+    format_ident!("{}{}", pass.name.replace(' ', "_"), if pass.is_scan { "_by_scans" } else { "" })
 }
 
 /// The structure that holds one head's share.
 fn head_type(pass: &Pass) -> Ident {
     let name: String = pass.name.split(' ').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
-    format_ident!("{name}Head")
+    format_ident!("{name}{}Head", if pass.is_scan { "Scan" } else { "" })
+}
+
+/// The scans that do the same as a pass over tiles.
+fn scan_of<'a>(plan: &'a Plan, pass: &Pass) -> Option<&'a Pass> {
+    let scans = plan.scan.as_ref().filter(|_| !pass.is_scan)?;
+    let all = [&scans.forward, &scans.energy, &scans.backward, &scans.constants, &scans.energy_backward];
+    all.into_iter().find(|scan| scan.name == pass.name)
 }
 
 /// Arrays of one head that are cut from those of all heads: name, field and whether it is written.
@@ -63,9 +70,9 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
     }
     let sums: Vec<String> = decays(plan, pass).iter().flat_map(|leaf| decay_sums(&leaf.name)).collect();
     for output in pass.outputs.iter().filter(|o| !sums.contains(&o.name)) {
-        let from = match pass.name {
-            "forward" | "energy" => quote!(*out),
-            _ => {
+        let from = match is_plain(pass) {
+            true => quote!(*out),
+            false => {
                 let field = names::identifier(&output.name);
                 quote!(gradients.#field)
             }
@@ -77,6 +84,11 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
         shares.push(Share { name: format_ident!("out_{field}"), from: quote!(gradients.#field), is_written: true });
     }
     shares
+}
+
+/// Whether a pass has one output that is no gradient.
+fn is_plain(pass: &Pass) -> bool {
+    matches!(pass.name, "forward" | "energy")
 }
 
 /// Numbers of one head: parameters.
@@ -116,9 +128,9 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         (false, true) => Some(quote!(saved: &mut Saved)),
         (false, false) => Some(quote!(saved: &Saved)),
     };
-    let target = match pass.name {
-        "forward" | "energy" => quote!(out: &mut [f32]),
-        _ => {
+    let target = match is_plain(pass) {
+        true => quote!(out: &mut [f32]),
+        false => {
             let ty = names::gradients_type(pass);
             quote!(gradients: &mut #ty)
         }
@@ -130,14 +142,36 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         "constants" => " The gradients of parameters that are not learned.",
         _ => " The gradients of the energy, from a cotangent of every query.",
     };
+    let names_of = |leaves: &[Leaf]| -> Vec<TokenStream> {
+        let probes = leaves.iter().filter(|l| l.role == Role::Probe).map(names::input_field);
+        probes.map(|p| quote!(#p)).collect()
+    };
+    let by_scans = scan_of(plan, pass).map(|scan| {
+        let name = function(scan);
+        let probes = names_of(&names::inputs_of(&plan.graph, scan));
+        let saved = (!saved_here(scan).is_empty()).then(|| quote!(saved,));
+        let target = if is_plain(pass) { quote!(out) } else { quote!(gradients) };
+        quote! {
+            if visible.iter().all(|v| Course::of(v.intervals(), v.tokens()).is_some()) {
+                return #name(size, visible, inputs, #(#probes,)* #saved #target);
+            }
+        }
+    });
+    let resized = saved_here(pass).into_iter().filter(|_| pass.is_saving).map(|id| {
+        let (name, length) = (names::saved(id), names::share(Domain::of(plan.graph.axes(id))));
+        quote!(saved.#name.resize(heads * #length, 0.0);)
+    });
+    let visibility = if pass.is_scan { quote!() } else { quote!(pub) };
     let reads_inputs = leaves.iter().any(|l| !matches!(l.role, Role::Probe | Role::Size));
     let inputs = if reads_inputs { quote!(inputs) } else { quote!(_inputs) };
     let arguments = probes.chain(saved).chain([target]);
     quote! {
         #[doc = #doc]
         #[allow(non_snake_case)]
-        pub fn #name(size: &Size, visible: &[Visible], #inputs: &Inputs, #(#arguments),*) {
+        #visibility fn #name(size: &Size, visible: &[Visible], #inputs: &Inputs, #(#arguments),*) {
+            #by_scans
             let heads = size.all_heads();
+            #(#resized)*
             #(let mut #cut = parts(&mut #cut_from, heads);)*
             let tasks = (0..heads)
                 .map(|i| #head {
@@ -176,8 +210,15 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
     let tiles = tiles(context);
     let ends = ends(plan, context);
-    let has_rows = !pass.rows.is_empty();
-    let blocks = has_rows.then(|| {
+    let blocks = (!pass.rows.is_empty()).then(|| {
+        if pass.is_scan {
+            return quote! {
+                let Some(course) = Course::of(visible, size.tokens) else { return };
+                let block = 0..size.queries;
+                let rows = block.len();
+                #rows
+            };
+        }
         let has_tiles = uses_tiles(plan, pass);
         let geometry = has_tiles.then(|| {
             quote! {
@@ -255,7 +296,7 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
         };
         all.push((names::buffer(pass, place), length));
     }
-    if has_decay(plan, pass) {
+    if has_decay(plan, pass) && !pass.is_scan {
         all.push((format_ident!("decay_tile"), quote!(most_entries)));
     }
     if multiplies_visibility(plan, pass) {
@@ -274,8 +315,8 @@ fn room(plan: &Plan, pass: &Pass) -> TokenStream {
     if lengths.is_empty() {
         return quote!(0);
     }
-    let block = needs_block(&lengths);
-    let size = lengths.iter().any(|l| l.to_string().contains("size")).then(|| quote!(let size = &self.size;));
+    let block = needs_block(pass, &lengths);
+    let size = (pass.is_scan || lengths.iter().any(|l| l.to_string().contains("size"))).then(|| quote!(let size = &self.size;));
     quote! {
         #size
         #block
@@ -284,7 +325,11 @@ fn room(plan: &Plan, pass: &Pass) -> TokenStream {
 }
 
 /// The largest block, where some length depends on it.
-fn needs_block(lengths: &[TokenStream]) -> TokenStream {
+fn needs_block(pass: &Pass, lengths: &[TokenStream]) -> TokenStream {
+    if pass.is_scan {
+        let is_needed = lengths.iter().any(|l| l.to_string().contains("most_rows"));
+        return if is_needed { quote!(let most_rows = size.queries;) } else { quote!() };
+    }
     let mentions = |word: &str| lengths.iter().any(|l| l.to_string().contains(word));
     let visible = quote!(self.visible);
     match (mentions("most_rows"), mentions("most_entries")) {
@@ -302,7 +347,7 @@ fn cuts(plan: &Plan, pass: &Pass) -> TokenStream {
     }
     let lengths: Vec<TokenStream> = buffers.iter().map(|(_, length)| length.clone()).collect();
     let block: TokenStream =
-        needs_block(&lengths).to_string().replace("self . visible", "visible").parse().unwrap_or_default();
+        needs_block(pass, &lengths).to_string().replace("self . visible", "visible").parse().unwrap_or_default();
     let names = buffers.iter().map(|(name, _)| name);
     quote! {
         #block

@@ -87,6 +87,28 @@ fn node(context: &Context, id: Id) -> TokenStream {
             }
         }
         Op::Solve { matrix, right } => solve(context, id, matrix, *right),
+        Op::Scan(linear) | Op::ScanBack(linear) => {
+            let value = context.array(linear.value);
+            let (rank, x, y) = match linear.pair {
+                Some((x, y)) => (quote!(head), context.array(x), context.array(y)),
+                None => (quote!(1), quote!(ones[..size.queries]), quote!(ones[..size.tokens])),
+            };
+            let ones = linear.pair.is_none().then(|| quote!(let ones = vec![1.0; size.queries.max(size.tokens)];));
+            let decay = match linear.decay {
+                Some(id) => {
+                    let Op::Input(leaf) = &context.graph[id].op else { return quote!() };
+                    let steps = super::names::input(leaf);
+                    quote!(Some(&*#steps))
+                }
+                None => quote!(None),
+            };
+            let run = if matches!(context.graph[id].op, Op::Scan(_)) { quote!(forward) } else { quote!(backward) };
+            quote! { {
+                #ones
+                let scan = Scan { course: &course, rank: #rank, width: head, x: &#x, y: &#y, decay: #decay };
+                scan.#run(&#value, &mut *#out);
+            } }
+        }
         Op::Total(x) => {
             let x = context.array(*x);
             match context.pass.places.get(&id) {

@@ -14,6 +14,8 @@
 //! | `distance` | `[t,e],[n,e] → [t,n]` | Σ(x − y)², a matrix product with close pairs computed again |
 //! | `threshold` | `[t,n] → [t]` | a search along a row |
 //! | `solve` | `→ [t,e]` | one dense system per query |
+//! | `scan` | `[t,e],[n,e],[n,f] → [t,f]` | Σ_n (x_t·y_n) γ v_n, chunk by chunk with a state |
+//! | `scan back` | `[t,e],[n,e],[t,f] → [n,f]` | Σ_t (x_t·y_n) γ g_t, the same backwards |
 //! | `total` | `[n] → []` | the sum over all tokens, whoever sees them |
 //!
 //! A map along all three axes is never stored: folds take it apart in a fused triple loop.
@@ -87,6 +89,17 @@ pub enum Op {
     Threshold(Entropy, Id),
     Solve { matrix: Vec<Entry>, right: Id },
     Total(Id),
+    Scan(Linear),
+    ScanBack(Linear),
+}
+
+/// A sum of values whose coefficients (x_t·y_n) γ_{t,n} are linear in the query and in the token.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Linear {
+    /// x and y; 1 if there are none.
+    pub pair: Option<(Id, Id)>,
+    pub decay: Option<Id>,
+    pub value: Id,
 }
 
 impl Op {
@@ -97,6 +110,9 @@ impl Op {
             Op::Fold(_, _, x) | Op::Threshold(_, x) | Op::Total(x) => vec![*x],
             Op::Dot { row, key } | Op::Distance { row, key } => vec![*row, *key],
             Op::Apply { tile, key } => vec![*tile, *key],
+            Op::Scan(l) | Op::ScanBack(l) => {
+                l.pair.into_iter().flat_map(|(x, y)| [x, y]).chain(l.decay).chain([l.value]).collect()
+            }
             Op::Gather { tile, row } => vec![*tile, *row],
             Op::Solve { matrix, right } => {
                 let entries = matrix.iter().flat_map(|entry| match entry {
@@ -168,8 +184,8 @@ impl Graph {
             Op::Fold(_, axis, x) if *axis == Axis::N => self.axes(*x).with(Axis::T).without(Axis::N),
             Op::Fold(_, axis, x) => self.axes(*x).without(*axis),
             Op::Dot { .. } | Op::Distance { .. } => AxisSet::of(&[Axis::T, Axis::N]),
-            Op::Apply { .. } | Op::Solve { .. } => AxisSet::of(&[Axis::T, Axis::E]),
-            Op::Gather { .. } => AxisSet::of(&[Axis::N, Axis::E]),
+            Op::Apply { .. } | Op::Solve { .. } | Op::Scan(_) => AxisSet::of(&[Axis::T, Axis::E]),
+            Op::Gather { .. } | Op::ScanBack(_) => AxisSet::of(&[Axis::N, Axis::E]),
             Op::Threshold(..) => AxisSet::of(&[Axis::T]),
             Op::Total(_) => AxisSet::EMPTY,
         }
@@ -203,6 +219,16 @@ impl Graph {
         self.node(Op::Solve { matrix, right })
     }
 
+    pub fn scan(&mut self, linear: Linear) -> Id {
+        self.node(Op::Scan(linear))
+    }
+    pub fn scan_back(&mut self, linear: Linear) -> Id {
+        self.node(Op::ScanBack(linear))
+    }
+    /// Whether a value is there already.
+    pub fn has(&self, op: &Op) -> bool {
+        self.known.contains_key(op)
+    }
     pub fn total(&mut self, x: Id) -> Id {
         self.node(Op::Total(x))
     }

@@ -5,10 +5,10 @@
 //! fused loop otherwise. Weights become what they are: a maximum, exponentials and their sum; or a threshold and a
 //! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
 
-use super::graph::{Entry, Fold, Graph, Id, Map};
+use super::graph::{self, Entry, Fold, Graph, Id, Linear, Map};
 use super::separate::{Product, mixes, separate};
 use crate::derive::at_axes;
-use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Space, System, rational, traverse};
+use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, System, rational, traverse};
 use num_traits::{One, Signed};
 use std::collections::{HashMap, HashSet};
 
@@ -24,6 +24,8 @@ pub struct Lowering {
     pub graph: Graph,
     definitions: Vec<(Leaf, Expr)>,
     known: HashMap<Expr, Id>,
+    /// Whether sums with linear coefficients become scans.
+    is_scanning: bool,
     /// Squared distances that something other than a sum looks at: they must be right near 0.
     sharp: HashSet<Expr>,
 }
@@ -41,6 +43,12 @@ struct Weights {
 }
 
 impl Lowering {
+    /// From here on, sums over tokens whose coefficients are linear in the query become scans.
+    pub fn start_scanning(&mut self) {
+        self.is_scanning = true;
+        self.known.clear();
+    }
+
     /// Says what a name stands for, along its own axes.
     pub fn define(&mut self, leaf: &Leaf, value: &Expr) {
         self.note_sharp(value);
@@ -192,25 +200,38 @@ impl Lowering {
                 // Numbers per token scale the vectors, once per head.
                 let (tiles, keys): (Vec<Id>, Vec<Id>) =
                     numbers.into_iter().partition(|&id| self.graph.axes(id).contains(Axis::T));
-                let vector = self.graph.mul(&[vectors, keys].concat());
-                let tile = self.tile(&tiles);
-                self.graph.apply(tile, vector)
+                let value = self.graph.mul(&[vectors, keys].concat());
+                match self.linear(&tiles, value) {
+                    Some(linear) => self.graph.scan(linear),
+                    None => {
+                        let tile = self.tile(&tiles);
+                        self.graph.apply(tile, value)
+                    }
+                }
             }
             Space::Query if has(Axis::N) && has(Axis::E) => {
                 let (vectors, numbers) = split(&self.graph, Axis::E);
                 let (tiles, rows): (Vec<Id>, Vec<Id>) =
                     numbers.into_iter().partition(|&id| self.graph.axes(id).contains(Axis::N));
-                let vector = self.graph.mul(&[vectors, rows].concat());
-                let tile = self.tile(&tiles);
-                self.graph.gather(tile, vector)
+                let value = self.graph.mul(&[vectors, rows].concat());
+                match self.linear(&tiles, value) {
+                    Some(linear) => self.graph.scan_back(linear),
+                    None => {
+                        let tile = self.tile(&tiles);
+                        self.graph.gather(tile, value)
+                    }
+                }
             }
             Space::Query if has(Axis::E) => {
                 return Err(Unsupported("it needs a sum over queries for every component".to_string()));
             }
-            _ => {
-                let product = self.graph.mul(&ids);
-                self.graph.fold(Fold::Sum, axis, product)
-            }
+            _ => match self.scanned_fold(axis, &ids) {
+                Some(id) => id,
+                None => {
+                    let product = self.graph.mul(&ids);
+                    self.graph.fold(Fold::Sum, axis, product)
+                }
+            },
         };
         Ok(self.graph.mul(&[free, vec![inner]].concat()))
     }
@@ -223,8 +244,70 @@ impl Lowering {
         }
         let product = self.graph.mul(factors);
         match self.graph[product].op {
-            super::graph::Op::Map(..) => product,
+            graph::Op::Map(..) => product,
             _ => self.graph.mul(&[product, visible]),
+        }
+    }
+
+    // Scans.
+
+    /// The sum of values whose coefficients are a product of tiles, if that is linear in the query.
+    fn linear(&self, tiles: &[Id], value: Id) -> Option<Linear> {
+        let mut linear = Linear { pair: None, decay: None, value };
+        for &tile in tiles {
+            match &self.graph[tile].op {
+                graph::Op::Dot { row, key } if linear.pair.is_none() => linear.pair = Some((*row, *key)),
+                graph::Op::Input(leaf) if leaf.role == Role::Decay && linear.decay.is_none() => {
+                    linear.decay = Some(tile);
+                }
+                graph::Op::Input(leaf) if leaf.role == Role::Visible => {}
+                _ => return None,
+            }
+        }
+        self.is_scanning.then_some(linear)
+    }
+
+    /// Σ of a product of numbers per pair: Σ_n (x_t·y_n) c = x_t·(Σ_n c y_n), which is a scan if c is linear.
+    fn scanned_fold(&mut self, axis: Axis, ids: &[Id]) -> Option<Id> {
+        if !self.is_scanning {
+            return None;
+        }
+        let factors: Vec<Id> = ids.iter().flat_map(|&id| self.squared_dot(id)).collect();
+        let is_pair = |id: &Id| self.graph[*id].is_tile();
+        let (tiles, numbers): (Vec<Id>, Vec<Id>) = factors.into_iter().partition(is_pair);
+        let dots: Vec<usize> =
+            (0..tiles.len()).filter(|&i| matches!(self.graph[tiles[i]].op, graph::Op::Dot { .. })).collect();
+        let mut found = None;
+        for at in dots {
+            let graph::Op::Dot { row, key } = self.graph[tiles[at]].op else { continue };
+            let others: Vec<Id> = (0..tiles.len()).filter(|&i| i != at).map(|i| tiles[i]).collect();
+            let (inner, outer) = if axis == Axis::N { (key, row) } else { (row, key) };
+            let value = self.graph.mul(&[&numbers[..], &[inner]].concat());
+            let Some(linear) = self.linear(&others, value) else { continue };
+            let op = if axis == Axis::N { graph::Op::Scan(linear) } else { graph::Op::ScanBack(linear) };
+            // A scan that another sum needs as well costs nothing.
+            if found.is_none() || self.graph.has(&op) {
+                found = Some((op, outer));
+            }
+        }
+        let (op, outer) = found?;
+        let scan = match op {
+            graph::Op::Scan(linear) => self.graph.scan(linear),
+            graph::Op::ScanBack(linear) => self.graph.scan_back(linear),
+            _ => return None,
+        };
+        let product = self.graph.mul(&[outer, scan]);
+        Some(self.graph.fold(Fold::Sum, Axis::E, product))
+    }
+
+    /// A square of a dot product as two factors.
+    fn squared_dot(&self, id: Id) -> Vec<Id> {
+        match &self.graph[id].op {
+            graph::Op::Map(Map::Pow(r), xs) if *r == rational::int(2) => match self.graph[xs[0]].op {
+                graph::Op::Dot { .. } => vec![xs[0], xs[0]],
+                _ => vec![id],
+            },
+            _ => vec![id],
         }
     }
 

@@ -19,6 +19,8 @@ use crate::calculus;
 use crate::check::recipe::{ParamValue, Recipe};
 use crate::derive::{self, Definition, Derivation};
 use crate::ir::{Axis, AxisSet, Expr, Leaf, Role};
+use crate::primitives::scan::Course;
+use crate::primitives::visible::Visible;
 use crate::simplify::Options;
 use graph::{Graph, Id, Op};
 use lower::Lowering;
@@ -40,8 +42,20 @@ pub struct Plan {
     pub constants: Pass,
     /// The gradients of all inputs, given a cotangent of F_h.
     pub energy_backward: Pass,
+    /// The same passes by scans, where every sum over tokens is linear in the query.
+    pub scan: Option<Scans>,
     /// The cotangents of the direction and of the energy.
     pub cotangents: [Leaf; 2],
+}
+
+/// Passes without tiles.
+#[derive(Clone, Debug)]
+pub struct Scans {
+    pub forward: Pass,
+    pub energy: Pass,
+    pub backward: Pass,
+    pub constants: Pass,
+    pub energy_backward: Pass,
 }
 
 /// The name of the row and column sums a decay's gradient is made of.
@@ -50,9 +64,20 @@ pub fn decay_sums(name: &str) -> [String; 2] {
 }
 
 impl Plan {
-    /// All passes, in the order they are printed.
+    /// All passes over tiles: forward, energy, backward, constants, energy backward.
     pub fn passes(&self) -> [&Pass; 5] {
         [&self.forward, &self.energy, &self.backward, &self.constants, &self.energy_backward]
+    }
+
+    /// The passes for a mask: scans where there are scans and every query's tokens follow a course.
+    pub fn passes_for(&self, visible: &[Visible]) -> [&Pass; 5] {
+        let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens()).is_some();
+        match &self.scan {
+            Some(s) if visible.iter().all(has_course) => {
+                [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]
+            }
+            _ => self.passes(),
+        }
     }
 }
 
@@ -80,28 +105,69 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
     let gradients = backward.gradients.iter().chain(&energy_backward.gradients).map(|d| &d.value.term);
     roots.into_iter().chain(gradients).for_each(|term| lowering.note_sharp(term));
 
-    let output = |name: &str, id, domain| Output { name: name.to_string(), id, domain };
-    let out = lowering.lower(&derivation.direction.term)?;
-    let energy = lowering.lower(&derivation.energy.term)?;
-    let all = gradient_outputs(&mut lowering, recipe, &backward.gradients)?;
-    let is_fixed =
-        |o: &Output| recipe.params.iter().any(|p| p.name == o.name && matches!(p.value, ParamValue::Fixed(_)));
-    let (fixed, learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
-    let of_energy = gradient_outputs(&mut lowering, recipe, &energy_backward.gradients)?;
+    let [forward, energy, of_direction, constants, of_energy] =
+        passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients)?;
+    lowering.start_scanning();
+    let scans = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients).ok();
     let graph = lowering.graph;
-
-    let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
-    let saved = saved(&graph, out, &later);
+    let is_scan = |passes: &[Pass; 5]| passes[0].is_scan && passes.iter().all(|pass| !has_tiles(&graph, pass));
+    let scan = scans.filter(is_scan).map(|[forward, energy, backward, constants, energy_backward]| Scans {
+        forward,
+        energy,
+        backward,
+        constants,
+        energy_backward,
+    });
     Ok(Plan {
         name: recipe.name.clone(),
-        forward: schedule(&graph, "forward", vec![output("out", out, Domain::RowVector)], &saved, true)?,
-        energy: schedule(&graph, "energy", vec![output("energy", energy, Domain::Row)], &[], true)?,
-        backward: schedule(&graph, "backward", learned, &saved, false)?,
-        constants: schedule(&graph, "constants", fixed, &saved, false)?,
-        energy_backward: schedule(&graph, "energy backward", of_energy, &saved, false)?,
+        forward,
+        energy,
+        backward: of_direction,
+        constants,
+        energy_backward: of_energy,
+        scan,
         cotangents: [backward.cotangent, energy_backward.cotangent],
         graph,
     })
+}
+
+/// Whether some value of a pass is a number per pair of a query and a token.
+fn has_tiles(graph: &Graph, pass: &Pass) -> bool {
+    let roots = pass.outputs.iter().map(|o| o.id).collect();
+    let given = if pass.is_saving { BTreeSet::new() } else { pass.saved.iter().copied().collect() };
+    reachable(graph, &roots, &given).into_iter().any(|id| {
+        let node = &graph[id];
+        let is_pair = node.has(Axis::T) && node.has(Axis::N) && !matches!(node.op, Op::Input(_));
+        is_pair || matches!(node.op, Op::Fold(_, Axis::N, _) | Op::Apply { .. } | Op::Gather { .. })
+    })
+}
+
+/// The five passes: forward, energy, backward, constants, energy backward.
+fn passes(
+    lowering: &mut Lowering,
+    derivation: &Derivation,
+    of_direction: &[Definition],
+    of_energy: &[Definition],
+) -> Result<[Pass; 5], Unsupported> {
+    let recipe = &derivation.recipe;
+    let output = |name: &str, id, domain| Output { name: name.to_string(), id, domain };
+    let out = lowering.lower(&derivation.direction.term)?;
+    let energy = lowering.lower(&derivation.energy.term)?;
+    let all = gradient_outputs(lowering, recipe, of_direction)?;
+    let is_fixed =
+        |o: &Output| recipe.params.iter().any(|p| p.name == o.name && matches!(p.value, ParamValue::Fixed(_)));
+    let (fixed, learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
+    let of_energy = gradient_outputs(lowering, recipe, of_energy)?;
+    let graph = &lowering.graph;
+    let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
+    let saved = saved(graph, out, &later);
+    Ok([
+        schedule(graph, "forward", vec![output("out", out, Domain::RowVector)], &saved, true)?,
+        schedule(graph, "energy", vec![output("energy", energy, Domain::Row)], &[], true)?,
+        schedule(graph, "backward", learned, &saved, false)?,
+        schedule(graph, "constants", fixed, &saved, false)?,
+        schedule(graph, "energy backward", of_energy, &saved, false)?,
+    ])
 }
 
 /// ρ x/|x|, 0 at 0.

@@ -107,6 +107,8 @@ pub struct Pass {
     pub rows: Vec<Step>,
     pub after: Vec<Step>,
     pub places: BTreeMap<Id, Place>,
+    /// Whether every sum over tokens is a scan: then all queries of a head are one block, and there are no tiles.
+    pub is_scan: bool,
     /// How many buffers of each domain there are.
     pub buffers: BTreeMap<Domain, usize>,
 }
@@ -197,6 +199,7 @@ impl Planner<'_> {
             rows,
             after,
             places: BTreeMap::new(),
+            is_scan: needed.iter().any(|id| matches!(self.graph[*id].op, Op::Scan(_) | Op::ScanBack(_))),
             buffers: BTreeMap::new(),
         };
         self.place(&mut pass, &stored);
@@ -220,8 +223,7 @@ impl Planner<'_> {
         let node = &self.graph[id];
         let operands = node.op.operands();
         let latest = operands.iter().map(|o| self.after(*o)).max().unwrap_or(Phase::Before);
-        let sums_queries = matches!(node.op, Op::Gather { .. } | Op::Fold(_, Axis::T, _));
-        match (node.has(Axis::T) || sums_queries, latest) {
+        match (node.has(Axis::T) || sums_queries(&node.op), latest) {
             (true, Phase::After) => Err(Unsupported("a query would have to wait for a sum over all queries".into())),
             (true, _) => Ok(Phase::Rows),
             (false, phase) => Ok(phase),
@@ -230,8 +232,7 @@ impl Planner<'_> {
 
     /// The phase from which a value without the query axis is complete.
     fn after(&self, id: Id) -> Phase {
-        let sums_queries = matches!(self.graph[id].op, Op::Gather { .. } | Op::Fold(_, Axis::T, _));
-        if sums_queries && !self.is_given(id) { Phase::After } else { self.phases[&id] }
+        if sums_queries(&self.graph[id].op) && !self.is_given(id) { Phase::After } else { self.phases[&id] }
     }
 
     fn level(&self, id: Id) -> usize {
@@ -411,6 +412,10 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
         Op::Map(Map::Call(func), _) => matches!(func, Func::Abs | Func::Sign),
         _ => false,
     }
+}
+
+fn sums_queries(op: &Op) -> bool {
+    matches!(op, Op::Gather { .. } | Op::ScanBack(_) | Op::Fold(_, Axis::T, _))
 }
 
 /// Whether a fold accumulates over blocks of queries.

@@ -8,7 +8,8 @@ use std::fmt::Write;
 /// The whole plan, pass by pass.
 pub fn print(plan: &Plan) -> String {
     let mut text = format!("plan {}\n", plan.name);
-    for pass in plan.passes().into_iter().filter(|pass| !pass.outputs.is_empty()) {
+    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]);
+    for pass in plan.passes().into_iter().chain(scans).filter(|pass| !pass.outputs.is_empty()) {
         print_pass(&plan.graph, pass, &mut text);
     }
     text
@@ -16,7 +17,7 @@ pub fn print(plan: &Plan) -> String {
 
 fn print_pass(graph: &Graph, pass: &Pass, text: &mut String) {
     let names = |ids: &[Id]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(text, "\n{}", pass.name);
+    let _ = writeln!(text, "\n{}{}", pass.name, if pass.is_scan { " by scans" } else { "" });
     if !pass.saved.is_empty() {
         let _ = writeln!(text, "    {} {}", if pass.is_saving { "saves" } else { "reads" }, names(&pass.saved));
     }
@@ -86,6 +87,12 @@ pub fn describe(graph: &Graph, id: Id) -> String {
         Op::Gather { tile, row } => format!("gather({}, {})", name(tile), name(row)),
         Op::Distance { row, key } => format!("distance({}, {})", name(row), name(key)),
         Op::Threshold(kind, x) => format!("threshold {kind} ({})", name(x)),
+        Op::Scan(l) | Op::ScanBack(l) => {
+            let back = if matches!(graph[id].op, Op::ScanBack(_)) { " back" } else { "" };
+            let operands: Vec<String> = graph[id].op.operands().iter().map(name).collect();
+            let fading = if l.decay.is_some() { ", fading" } else { "" };
+            format!("scan{back}({}{fading})", operands.join(", "))
+        }
         Op::Total(x) => format!("total({})", name(x)),
         Op::Solve { matrix, right } => {
             let entries: Vec<String> = matrix

@@ -8,6 +8,7 @@ pub mod dropout;
 pub mod lanes;
 pub mod product;
 pub mod real;
+pub mod scan;
 pub mod solve;
 pub mod threshold;
 pub mod visible;
