@@ -282,7 +282,11 @@ pub fn imports(plan: &Plan) -> TokenStream {
         (false, true) => quote! { use primitives::product::distances; },
         (false, false) => quote! {},
     };
-    let scan = plan.scan.as_ref().map(|_| quote!(use primitives::scan::{Course, Scan};));
+    let scan = plan.scan.as_ref().map(|_| {
+        quote!(
+            use primitives::scan::{Course, Scan};
+        )
+    });
     quote! {
         #scan
         pub use primitives::blocks::Size;

@@ -163,7 +163,7 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
     });
     let visibility = if pass.is_scan { quote!() } else { quote!(pub) };
     let reads_inputs = leaves.iter().any(|l| !matches!(l.role, Role::Probe | Role::Size));
-    let inputs = if reads_inputs { quote!(inputs) } else { quote!(_inputs) };
+    let inputs = if reads_inputs || by_scans.is_some() { quote!(inputs) } else { quote!(_inputs) };
     let arguments = probes.chain(saved).chain([target]);
     quote! {
         #[doc = #doc]
@@ -316,7 +316,8 @@ fn room(plan: &Plan, pass: &Pass) -> TokenStream {
         return quote!(0);
     }
     let block = needs_block(pass, &lengths);
-    let size = (pass.is_scan || lengths.iter().any(|l| l.to_string().contains("size"))).then(|| quote!(let size = &self.size;));
+    let size = (pass.is_scan || lengths.iter().any(|l| l.to_string().contains("size")))
+        .then(|| quote!(let size = &self.size;));
     quote! {
         #size
         #block

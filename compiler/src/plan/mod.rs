@@ -111,7 +111,8 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
     let scans = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients).ok();
     let graph = lowering.graph;
     let is_scan = |passes: &[Pass; 5]| passes[0].is_scan && passes.iter().all(|pass| !has_tiles(&graph, pass));
-    let scan = scans.filter(is_scan).map(|[forward, energy, backward, constants, energy_backward]| Scans {
+    let whole = |passes: [Pass; 5]| passes.map(|pass| Pass { is_scan: true, ..pass });
+    let scan = scans.filter(is_scan).map(whole).map(|[forward, energy, backward, constants, energy_backward]| Scans {
         forward,
         energy,
         backward,
