@@ -142,8 +142,11 @@ impl Case {
         self.through_decays(&env, &mut out);
         self.through_constraints(&env, &mut out);
         // Queries that see nothing have nothing.
-        let sees = |t: usize| (0..env.sizes.tokens).any(|n| env.visible.as_ref().expect("a mask")[t * env.sizes.tokens + n]);
-        for (name, per_row) in [("out", env.sizes.head), ("q", env.sizes.head), ("energy q", env.sizes.head), ("energy", 1)] {
+        let sees =
+            |t: usize| (0..env.sizes.tokens).any(|n| env.visible.as_ref().expect("a mask")[t * env.sizes.tokens + n]);
+        for (name, per_row) in
+            [("out", env.sizes.head), ("q", env.sizes.head), ("energy q", env.sizes.head), ("energy", 1)]
+        {
             let Some(x) = out.get_mut(name) else { continue };
             (0..env.sizes.queries).filter(|t| !sees(*t)).for_each(|t| x[t * per_row..(t + 1) * per_row].fill(0.0));
         }
@@ -211,9 +214,8 @@ impl Case {
     /// The same by the plan interpreter.
     pub fn planned<T: Real>(&self, env: &Env, visible: &Visible) -> Values {
         let size = head_size(env);
-        let inputs: BTreeMap<String, Vec<T>> = (env.values.iter())
-            .map(|(name, x)| (name.clone(), x.data.iter().map(|x| T::of(*x)).collect()))
-            .collect();
+        let inputs: BTreeMap<String, Vec<T>> =
+            (env.values.iter()).map(|(name, x)| (name.clone(), x.data.iter().map(|x| T::of(*x)).collect())).collect();
         let sizes: BTreeMap<&str, Vec<T>> = ["N", "d", "d_h", "H"]
             .into_iter()
             .map(|name| (name, vec![T::of(env.sizes.symbol(name).expect("a size"))]))
@@ -312,4 +314,3 @@ pub fn masks(queries: usize, tokens: usize, causal_only: bool) -> Vec<(&'static 
     }
     masks
 }
-
