@@ -1,5 +1,17 @@
 //! The runtime of `energyc`: where derived attention layers are run and trained.
 //!
 //! It depends on the compiler and never the other way round.
+//!
+//! ```text
+//! file ──tensors──▶ named tensors ──input──▶ Problem ──engine──▶ direction, energy, gradients
+//! ```
+
+pub mod cli;
+pub mod engine;
+pub mod input;
+pub mod mask;
+pub mod problem;
+pub mod registry;
+pub mod tensors;
 
 pub use energyc as compiler;

@@ -3,6 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+/// The binary of the package that is being tested.
+const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_energyc"), option_env!("CARGO_BIN_EXE_energyrun")) {
+    (Some(program), _) | (None, Some(program)) => program,
+    (None, None) => panic!("a package with a binary"),
+};
+
 /// What came of a run.
 #[derive(Debug)]
 pub struct Run {
@@ -44,7 +50,7 @@ impl Run {
 }
 
 pub fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_energyc"));
+    let mut command = Command::new(PROGRAM);
     command.args(args).current_dir(folder).stdin(Stdio::null());
     command
 }

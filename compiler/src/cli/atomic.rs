@@ -6,38 +6,38 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// Replaces the text of an existing file; its permissions stay, and a symbolic link stays a link.
-pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Replaces the content of an existing file; its permissions stay, and a symbolic link stays a link.
+pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
     let permissions = fs::metadata(&target)?.permissions();
     if permissions.readonly() {
         let reason = "the file is read-only";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
-    let file = beside(&target, text)?;
+    let file = beside(&target, content.as_ref())?;
     file.as_file().set_permissions(permissions)?;
     file.persist(&target)?;
     Ok(())
 }
 
 /// Writes a file that must not exist yet.
-pub fn create(path: &Path, text: &str) -> io::Result<()> {
-    beside(path, text)?.persist_noclobber(path)?;
+pub fn create(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    beside(path, content.as_ref())?.persist_noclobber(path)?;
     Ok(())
 }
 
 /// Writes a file, whether there is one already or not; what is there and is no file stays as it is.
-pub fn write(path: &Path, text: &str) -> io::Result<()> {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     match fs::metadata(path) {
-        Ok(found) if found.is_file() => replace(path, text),
+        Ok(found) if found.is_file() => replace(path, content),
         Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no regular file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, content),
         Err(error) => Err(error),
     }
 }
 
-/// The text in a temporary file in the target's directory; it vanishes unless it is moved.
-fn beside(target: &Path, text: &str) -> io::Result<NamedTempFile> {
+/// The content in a temporary file in the target's directory; it vanishes unless it is moved.
+fn beside(target: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
     let folder = match target.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -47,7 +47,7 @@ fn beside(target: &Path, text: &str) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     file.as_file().sync_all()?;
     Ok(file)
 }

@@ -2,7 +2,7 @@
 //! function that returns an `Outcome`; only this module prints, so a closed pipe is handled in one place.
 
 mod analyze;
-mod atomic;
+pub mod atomic;
 mod check;
 mod compile;
 mod completions;
@@ -13,8 +13,8 @@ mod explain;
 mod fmt;
 mod list;
 mod new;
-mod outcome;
-mod read;
+pub mod outcome;
+pub mod read;
 mod shipped;
 mod skips;
 mod table;
@@ -53,7 +53,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug, ValueEnum)]
-enum Color {
+pub enum Color {
     /// If messages go to a terminal and NO_COLOR is not set
     Auto,
     Always,
@@ -79,11 +79,16 @@ enum Command {
 
 /// Runs a command and prints what it has to say.
 pub fn run(args: Args) -> ExitCode {
-    let color = use_color(args.color);
-    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || outcome_of(&args.command, color));
+    run_program("energyc", args.color, move |color| outcome_of(&args.command, color))
+}
+
+/// Does a program's work, which is told whether to use color, and prints what it has to say.
+pub fn run_program(name: &str, color: Color, work: impl FnOnce(bool) -> Outcome + Send + 'static) -> ExitCode {
+    let color = use_color(color);
+    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work(color));
     let outcome = match worker.map(std::thread::JoinHandle::join) {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => return failed("this is a bug in energyc; please report it", color),
+        Ok(Err(_)) => return failed(&format!("this is a bug in {name}; please report it"), color),
         Err(error) => return failed(&format!("no thread to work on: {error}"), color),
     };
     // Messages first: a reader who closed the results still sees them.

@@ -26,7 +26,7 @@ pub struct Args {
 pub fn run(args: &Args, color: bool) -> Outcome {
     let default = || PathBuf::from(format!("{}.recipe", args.name));
     let path = args.output.clone().unwrap_or_else(default);
-    match atomic::create(&path, &template(&args.name)) {
+    match atomic::create(&path, template(&args.name)) {
         Ok(()) => Outcome::good(format!("wrote {}\n", path.display())),
         Err(error) => {
             let reason = match error.kind() {

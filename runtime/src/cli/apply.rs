@@ -1,0 +1,168 @@
+//! `energyrun apply`: one step of a recipe on the tensors of a file.
+
+use crate::engine::{Engine, Gradients, Interpreted};
+use crate::input::{Given, Input, input};
+use crate::mask::Mask;
+use crate::problem::{GRAD_ENERGY, GRAD_OUT};
+use crate::registry;
+use crate::tensors::{self, Tensor};
+use clap::ValueEnum;
+use energyc::check::Recipe;
+use energyc::check::recipe::ParamValue;
+use energyc::cli::outcome::{Outcome, message};
+use energyc::cli::{atomic, read};
+use energyc::simplify::Options;
+use energyc::{derive, plan};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Compute the direction, the energy and their gradients for the tensors of a file
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The input holds f32 tensors: `q` and `k` [B,H,N,d_h], `v` where values are free; parameters by their names in the
+recipe ([] or [H]); `gamma` [B,H,N] for a gate, `decay` [B,H,N] for the factors of a decay; `lengths` [B] (i64);
+`grad_out` [B,H,N,d_h] and `grad_energy` [B,H,N] ask for gradients.
+The output holds `out`, `energy` and `grad_<name>` for every input.
+
+Examples:
+  energyrun apply --recipe softmax --input in.safetensors --output out.safetensors
+  energyrun apply --recipe mine.recipe --input in.safetensors --output out.safetensors --mask window:128")]
+pub struct Args {
+    /// A recipe file, a shipped recipe, or `-`
+    #[arg(long, value_name = "FILE")]
+    recipe: PathBuf,
+    /// The tensors to compute with
+    #[arg(long, value_name = "IN.safetensors")]
+    input: PathBuf,
+    /// Where the results go
+    #[arg(long, value_name = "OUT.safetensors")]
+    output: PathBuf,
+    /// Which tokens a query sees: `causal`, `full` or `window:W`
+    #[arg(long, default_value = "causal")]
+    mask: Mask,
+    /// What computes; a compiled kernel if there is one, unless said otherwise
+    #[arg(long)]
+    engine: Option<Choice>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Choice {
+    /// The kernel that was compiled in for the recipe
+    Compiled,
+    /// Any recipe, with no kernel
+    Interpreted,
+}
+
+pub fn run(args: &Args, color: bool) -> Outcome {
+    let (recipe, said) = match read::recipe(&args.recipe, color) {
+        Ok(checked) => checked,
+        Err(refused) => return refused,
+    };
+    said.then(match apply(args, &recipe) {
+        Ok((results, notes)) => Outcome {
+            messages: notes.iter().map(|note| message("note", note, color)).collect(),
+            ..Outcome::good(results)
+        },
+        Err(wrong) => Outcome::wrong(message("error", &wrong, color)),
+    })
+}
+
+/// A line about the results and notes on the way, or what is wrong.
+fn apply(args: &Args, recipe: &Recipe) -> Result<(String, Option<String>), String> {
+    let in_file = |error: String| format!("{}: {error}", args.input.display());
+    let bytes =
+        std::fs::read(&args.input).map_err(|error| format!("cannot read `{}`: {error}", args.input.display()))?;
+    let input = tensors::read(&bytes).and_then(|file| input(recipe, args.mask, file)).map_err(in_file)?;
+    let (engine, note) = engine(recipe, args.engine)?;
+    let results = results(recipe, &*engine, &input);
+    write(&args.output, &results)?;
+    let listed: Vec<String> = results.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape)).collect();
+    Ok((format!("{}: {}\n", args.output.display(), listed.join(", ")), note))
+}
+
+fn write(path: &Path, results: &BTreeMap<String, Tensor>) -> Result<(), String> {
+    let cannot = |error: &dyn std::fmt::Display| format!("cannot write `{}`: {error}", path.display());
+    let bytes = tensors::write(results).map_err(|error| cannot(&error))?;
+    atomic::write(path, bytes).map_err(|error| cannot(&error))
+}
+
+/// What computes, and a note if it is not what one would want.
+fn engine(recipe: &Recipe, choice: Option<Choice>) -> Result<(Box<dyn Engine>, Option<String>), String> {
+    let name = &recipe.name;
+    let how = "a kernel is compiled in for every file in `recipes/`: put the recipe there and build again";
+    let compiled = match choice {
+        Some(Choice::Interpreted) => None,
+        _ => registry::find(recipe),
+    };
+    match (compiled, choice) {
+        (Some(engine), _) => Ok((engine, None)),
+        (None, Some(Choice::Compiled)) => Err(format!("there is no compiled kernel for `{name}`; {how}")),
+        (None, Some(Choice::Interpreted)) => Ok((Box::new(interpreted(recipe)?), None)),
+        (None, None) => {
+            let note = format!("`{name}` has no compiled kernel and is interpreted, which is slower; {how}");
+            Ok((Box::new(interpreted(recipe)?), Some(note)))
+        }
+    }
+}
+
+fn interpreted(recipe: &Recipe) -> Result<Interpreted, String> {
+    let options = Options::default();
+    let plan = plan::plan(&derive::derive(recipe, &options), &options);
+    plan.map(Interpreted::new).map_err(|why| format!("`{}` cannot be run: {}", recipe.name, why.0))
+}
+
+/// Everything the output file holds.
+fn results(recipe: &Recipe, engine: &dyn Engine, input: &Input) -> BTreeMap<String, Tensor> {
+    let problem = &input.problem;
+    let size = problem.size;
+    let forward = engine.forward(problem);
+    let has = |name: &str| problem.tensors.contains_key(name);
+    let mut gradients = Gradients::new();
+    if has(GRAD_OUT) {
+        add(&mut gradients, engine.backward(problem, &forward));
+        if input.given.iter().any(|given| is_fixed(recipe, given)) {
+            add(&mut gradients, engine.constants(problem, &forward));
+        }
+    }
+    if has(GRAD_ENERGY) {
+        add(&mut gradients, engine.energy_backward(problem, &forward));
+    }
+    let mut results = BTreeMap::new();
+    if has(GRAD_OUT) || has(GRAD_ENERGY) {
+        for given in &input.given {
+            let gradient = shaped(gradients.remove(&given.input), &given.shape);
+            results.insert(format!("grad_{}", given.name), gradient);
+        }
+    }
+    let rows = vec![size.batch, size.heads, size.queries];
+    let vectors = [&rows[..], &[size.head]].concat();
+    results.insert("out".to_string(), Tensor { shape: vectors, data: forward.out });
+    results.insert("energy".to_string(), Tensor { shape: rows, data: engine.energy(problem) });
+    results
+}
+
+fn is_fixed(recipe: &Recipe, given: &Given) -> bool {
+    recipe.param(&given.input).is_some_and(|param| matches!(param.value, ParamValue::Fixed(_)))
+}
+
+/// Adds gradients name by name.
+fn add(sum: &mut Gradients, more: Gradients) {
+    for (name, values) in more {
+        match sum.get_mut(&name) {
+            Some(sum) => sum.iter_mut().zip(values).for_each(|(x, y)| *x += y),
+            None => {
+                sum.insert(name, values);
+            }
+        }
+    }
+}
+
+/// A gradient with the shape its input has: one number for all heads gets the sum; what has no gradient gets 0.
+fn shaped(gradient: Option<Vec<f32>>, shape: &[usize]) -> Tensor {
+    let data = match gradient {
+        None => vec![0.0; shape.iter().product()],
+        Some(per_head) if shape.is_empty() => vec![per_head.iter().map(|x| f64::from(*x)).sum::<f64>() as f32],
+        Some(gradient) => gradient,
+    };
+    Tensor { shape: shape.to_vec(), data }
+}

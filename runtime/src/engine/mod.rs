@@ -1,0 +1,39 @@
+//! Engines: what can run the passes of a recipe. The interpreter runs any plan; a compiled kernel runs its own recipe.
+
+mod gradients;
+mod interpreted;
+
+pub use gradients::gathered;
+pub use interpreted::Interpreted;
+
+use crate::problem::Problem;
+use std::collections::BTreeMap;
+
+/// What the forward pass leaves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forward {
+    /// The direction [B,H,N,d_h]: what a head adds, before write-back.
+    pub out: Vec<f32>,
+    /// What the later passes read again, head after head.
+    pub saved: Vec<Vec<f32>>,
+}
+
+/// Gradients by the names of the inputs, with the lengths the inputs have. An input that is not here has none.
+pub type Gradients = BTreeMap<String, Vec<f32>>;
+
+/// The passes of one recipe over a whole batch.
+pub trait Engine: Sync {
+    fn forward(&self, problem: &Problem) -> Forward;
+
+    /// F_h [B,H,N].
+    fn energy(&self, problem: &Problem) -> Vec<f32>;
+
+    /// The gradients of q, k, v, of learned parameters and of gates, given `grad_out`.
+    fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients;
+
+    /// The gradients of parameters that are not learned, given `grad_out`.
+    fn constants(&self, problem: &Problem, forward: &Forward) -> Gradients;
+
+    /// The gradients of all inputs, given `grad_energy`.
+    fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients;
+}

@@ -1,0 +1,80 @@
+//! What a kernel is given: sizes, who sees whom, and every input as a flat array.
+
+use energyc::interpret::HeadSize;
+use energyc::ir::eval::Sizes;
+use energyc::primitives::visible::Visible;
+use std::collections::BTreeMap;
+
+/// The lengths of the arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub batch: usize,
+    pub heads: usize,
+    pub queries: usize,
+    pub tokens: usize,
+    /// d_h.
+    pub head: usize,
+}
+
+impl Size {
+    /// How many heads there are over the whole batch; the i-th is head i mod H of sequence i / H.
+    pub fn all_heads(&self) -> usize {
+        self.batch * self.heads
+    }
+
+    pub fn of_head(&self) -> HeadSize {
+        HeadSize { queries: self.queries, tokens: self.tokens, head: self.head }
+    }
+
+    /// The sizes the language knows; the model is as wide as its heads together.
+    pub fn symbols(&self) -> Sizes {
+        let Size { heads, queries, tokens, head, .. } = *self;
+        Sizes { queries, tokens, head, model: heads * head, heads }
+    }
+}
+
+/// One call of a kernel.
+///
+/// Inputs go by name: `q`, `k`, `v` and the cotangent `grad_out` are [B,H,N,d_h], the cotangent `grad_energy` is
+/// [B,H,N]; parameters go by their names in the recipe, a number per head [H], gates and the per-step factors of decays
+/// [B,H,N]. Vectors with a constraint are given before they are brought to their length.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub size: Size,
+    /// One per sequence of the batch.
+    pub visible: Vec<Visible>,
+    pub tensors: BTreeMap<String, Vec<f32>>,
+}
+
+/// The cotangent of the direction.
+pub const GRAD_OUT: &str = "grad_out";
+/// The cotangent of the energy.
+pub const GRAD_ENERGY: &str = "grad_energy";
+
+impl Problem {
+    /// The part of an input that belongs to one of [`Size::all_heads`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such input.
+    pub fn of_head(&self, name: &str, head: usize) -> &[f32] {
+        let tensor = self.tensors.get(name).unwrap_or_else(|| panic!("the problem has no `{name}`"));
+        let length = tensor.len() / self.size.all_heads();
+        &tensor[head * length..(head + 1) * length]
+    }
+
+    /// The value of a parameter in one of [`Size::all_heads`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such parameter.
+    pub fn parameter(&self, name: &str, head: usize) -> &[f32] {
+        let tensor = self.tensors.get(name).unwrap_or_else(|| panic!("the problem has no `{name}`"));
+        let head = head % self.size.heads;
+        &tensor[head..=head]
+    }
+
+    pub fn visible_to(&self, head: usize) -> &Visible {
+        &self.visible[head / self.size.heads]
+    }
+}
