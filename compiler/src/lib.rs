@@ -1,6 +1,7 @@
 //! A compiler from energies to attention layers.
 
 pub mod analyze;
+pub mod build;
 pub mod calculus;
 pub mod check;
 pub mod cli;

@@ -52,6 +52,15 @@ pub const GRAD_OUT: &str = "grad_out";
 pub const GRAD_ENERGY: &str = "grad_energy";
 
 impl Problem {
+    /// An input over all heads.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such input.
+    pub fn tensor(&self, name: &str) -> &[f32] {
+        self.tensors.get(name).unwrap_or_else(|| panic!("the problem has no `{name}`"))
+    }
+
     /// The part of an input that belongs to one of [`Size::all_heads`].
     ///
     /// # Panics

@@ -4,11 +4,16 @@
 //! sixteen numbers that the compiler turns into vector instructions. A file is complete: behind the kernel it carries
 //! the primitives it calls, none of which knows an attention.
 
+mod hash;
 mod header;
+mod interface;
 mod loops;
 mod names;
 mod pass;
 mod steps;
+
+pub use hash::recipe_hash;
+pub use interface::{Interface, interface};
 
 use crate::derive::Derivation;
 use crate::plan::Plan;

@@ -91,6 +91,15 @@ fn is_plain(pass: &Pass) -> bool {
     matches!(pass.name, "forward" | "energy")
 }
 
+/// The cotangent a pass is given.
+fn cotangent(pass: &Pass) -> Option<Ident> {
+    match pass.name {
+        "backward" | "constants" => Some(format_ident!("grad_out")),
+        "energy backward" => Some(format_ident!("grad_energy")),
+        _ => None,
+    }
+}
+
 /// Numbers of one head: parameters.
 fn numbers(plan: &Plan, pass: &Pass) -> Vec<Leaf> {
     names::inputs_of(&plan.graph, pass).into_iter().filter(|leaf| leaf.role == Role::Param).collect()
@@ -117,16 +126,11 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         let (name, field) = (names::input(leaf), names::input_field(leaf));
         quote!(#name: inputs.#field[i % size.heads])
     });
-    let leaves = names::inputs_of(&plan.graph, pass);
-    let probes = leaves.iter().filter(|l| l.role == Role::Probe);
-    let probes = probes.map(|leaf| {
-        let field = names::input_field(leaf);
-        quote!(#field: &[f32])
-    });
-    let saved = match (saved_here(pass).is_empty(), pass.is_saving) {
-        (true, _) => None,
-        (false, true) => Some(quote!(saved: &mut Saved)),
-        (false, false) => Some(quote!(saved: &Saved)),
+    let cotangent = cotangent(pass).map(|name| quote!(#name: &[f32]));
+    let saved = match pass.name {
+        "energy" => None,
+        "forward" => Some(quote!(saved: &mut Saved)),
+        _ => Some(quote!(saved: &Saved)),
     };
     let target = match is_plain(pass) {
         true => quote!(out: &mut [f32]),
@@ -142,18 +146,14 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         "constants" => " The gradients of parameters that are not learned.",
         _ => " The gradients of the energy, from a cotangent of every query.",
     };
-    let names_of = |leaves: &[Leaf]| -> Vec<TokenStream> {
-        let probes = leaves.iter().filter(|l| l.role == Role::Probe).map(names::input_field);
-        probes.map(|p| quote!(#p)).collect()
-    };
     let by_scans = scan_of(plan, pass).map(|scan| {
         let name = function(scan);
-        let probes = names_of(&names::inputs_of(&plan.graph, scan));
-        let saved = (!saved_here(scan).is_empty()).then(|| quote!(saved,));
+        let cotangent = self::cotangent(pass).into_iter();
+        let saved = saved.as_ref().map(|_| quote!(saved,));
         let target = if is_plain(pass) { quote!(out) } else { quote!(gradients) };
         quote! {
             if visible.iter().all(|v| Course::of(v.intervals(), v.tokens()).is_some()) {
-                return #name(size, visible, inputs, #(#probes,)* #saved #target);
+                return #name(size, visible, inputs, #(#cotangent,)* #saved #target);
             }
         }
     });
@@ -162,13 +162,11 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         quote!(saved.#name.resize(heads * #length, 0.0);)
     });
     let visibility = if pass.is_scan { quote!() } else { quote!(pub) };
-    let reads_inputs = leaves.iter().any(|l| !matches!(l.role, Role::Probe | Role::Size));
-    let inputs = if reads_inputs || by_scans.is_some() { quote!(inputs) } else { quote!(_inputs) };
-    let arguments = probes.chain(saved).chain([target]);
+    let arguments = cotangent.clone().into_iter().chain(saved.clone()).chain([target]);
     quote! {
         #[doc = #doc]
-        #[allow(non_snake_case)]
-        #visibility fn #name(size: &Size, visible: &[Visible], #inputs: &Inputs, #(#arguments),*) {
+        #[allow(non_snake_case, unused_variables)]
+        #visibility fn #name(size: &Size, visible: &[Visible], inputs: &Inputs, #(#arguments),*) {
             #by_scans
             let heads = size.all_heads();
             #(#resized)*

@@ -25,6 +25,11 @@ impl Interpreted {
         Interpreted { plan }
     }
 
+    /// Forward, energy, backward, constants, energy backward, for the problem's masks.
+    fn passes(&self, problem: &Problem) -> [&Pass; 5] {
+        self.plan.passes_for(&problem.visible)
+    }
+
     /// A pass over all heads; `saved` is what the forward pass left, if this is a later one.
     fn run(&self, problem: &Problem, pass: &Pass, saved: &[Vec<f32>]) -> Values {
         let heads = problem.size.all_heads();
@@ -71,30 +76,31 @@ impl Interpreted {
     }
 
     fn gradients(&self, problem: &Problem, pass: &Pass, forward: &Forward) -> Gradients {
-        gathered(problem, &pass.outputs, self.run(problem, pass, &forward.saved).outputs)
+        let saved = forward.saved::<Vec<Vec<f32>>>();
+        gathered(problem, &pass.outputs, self.run(problem, pass, saved).outputs)
     }
 }
 
 impl Engine for Interpreted {
     fn forward(&self, problem: &Problem) -> Forward {
-        let Values { mut outputs, saved } = self.run(problem, &self.plan.forward, &[]);
-        Forward { out: outputs.swap_remove(0), saved }
+        let Values { mut outputs, saved } = self.run(problem, self.passes(problem)[0], &[]);
+        Forward { out: outputs.swap_remove(0), saved: Box::new(saved) }
     }
 
     fn energy(&self, problem: &Problem) -> Vec<f32> {
-        self.run(problem, &self.plan.energy, &[]).outputs.swap_remove(0)
+        self.run(problem, self.passes(problem)[1], &[]).outputs.swap_remove(0)
     }
 
     fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.plan.backward, forward)
+        self.gradients(problem, self.passes(problem)[2], forward)
     }
 
     fn constants(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.plan.constants, forward)
+        self.gradients(problem, self.passes(problem)[3], forward)
     }
 
     fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.plan.energy_backward, forward)
+        self.gradients(problem, self.passes(problem)[4], forward)
     }
 }
 

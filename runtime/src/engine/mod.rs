@@ -1,21 +1,35 @@
 //! Engines: what can run the passes of a recipe. The interpreter runs any plan; a compiled kernel runs its own recipe.
 
+mod compiled;
 mod gradients;
 mod interpreted;
 
+pub use compiled::find;
 pub use gradients::gathered;
 pub use interpreted::Interpreted;
 
 use crate::problem::Problem;
+use std::any::Any;
 use std::collections::BTreeMap;
 
 /// What the forward pass leaves.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug)]
 pub struct Forward {
     /// The direction [B,H,N,d_h]: what a head adds, before write-back.
     pub out: Vec<f32>,
-    /// What the later passes read again, head after head.
-    pub saved: Vec<Vec<f32>>,
+    /// What the later passes of the same engine read again.
+    saved: Box<dyn Any + Send + Sync>,
+}
+
+impl Forward {
+    /// What the engine saved.
+    ///
+    /// # Panics
+    ///
+    /// If another engine ran the forward pass.
+    fn saved<S: 'static>(&self) -> &S {
+        self.saved.downcast_ref().expect("the forward pass is of the same engine")
+    }
 }
 
 /// Gradients by the names of the inputs, with the lengths the inputs have. An input that is not here has none.

@@ -1,0 +1,41 @@
+//! What a program that calls emitted kernels needs to know of them: the fields of their structures.
+
+use super::names;
+use crate::plan::Plan;
+use crate::plan::schedule::{Domain, Pass};
+
+/// The public face of a kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// The fields of `Inputs`, and the inputs they hold.
+    pub inputs: Vec<(String, String)>,
+    pub backward: Vec<Field>,
+    /// Empty if there is no such pass, as for the next.
+    pub constants: Vec<Field>,
+    pub energy_backward: Vec<Field>,
+}
+
+/// A gradient.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field {
+    pub name: String,
+    /// One number per head, to be summed over the batch.
+    pub is_number: bool,
+}
+
+/// The face of a plan's kernel.
+pub fn interface(plan: &Plan) -> Interface {
+    let fields = |pass: &Pass| {
+        let all = names::gradient_fields(plan, pass).into_iter();
+        all.map(|(name, domain)| Field { name: name.to_string(), is_number: domain == Domain::Scalar }).collect()
+    };
+    let inputs = names::public_inputs(plan).into_iter();
+    Interface {
+        inputs: inputs
+            .map(|l| (names::input_field(&l).to_string(), l.name.trim_end_matches('₀').to_string()))
+            .collect(),
+        backward: fields(&plan.backward),
+        constants: fields(&plan.constants),
+        energy_backward: fields(&plan.energy_backward),
+    }
+}
