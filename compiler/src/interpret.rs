@@ -78,7 +78,7 @@ pub fn run_head<'a, T: Real>(
     for rows in blocks {
         machine.block = Block { keys: visible.of_block(rows.clone()), rows, pitch: width.max(1) };
         if !pass.is_scan {
-            machine.fill_decay();
+            machine.fill_decays();
         }
         pass.rows.iter().for_each(|step| machine.step(step));
     }
@@ -144,7 +144,8 @@ struct Machine<'p, 'a, T> {
     stores: Vec<Vec<T>>,
     places: Vec<Place>,
     store_of: Vec<Option<usize>>,
-    decay: Vec<T>,
+    /// The tiles of decays, by node.
+    decays: Vec<(Id, Vec<T>)>,
     block: Block,
     registers: Vec<Register<T>>,
     scratch: Vec<T>,
@@ -192,7 +193,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             stores,
             places,
             store_of,
-            decay: vec![],
+            decays: decay_nodes(graph).into_iter().map(|id| (id, vec![])).collect(),
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
             registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
             scratch: vec![],
@@ -267,7 +268,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         if self.is_visibility(id) {
             return Operand::Number(T::ONE);
         }
-        let (values, origin) = if self.is_decay(id) { (&self.decay[..], 0) } else { self.stored(id) };
+        let (values, origin) = if self.is_decay(id) { (self.decay(id), 0) } else { self.stored(id) };
         let head = self.size.head;
         let keys = self.block.keys.start;
         match Domain::of(self.graph.axes(id)) {
@@ -400,7 +401,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     /// A stored tile; visibility is written out.
     fn tile(&self, id: Id) -> std::borrow::Cow<'_, [T]> {
         if self.is_decay(id) {
-            return (&self.decay[..]).into();
+            return self.decay(id).into();
         }
         if !self.is_visibility(id) {
             return self.stored(id).0.into();
@@ -415,24 +416,28 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         tile.into()
     }
 
-    fn fill_decay(&mut self) {
-        let Some(id) = (0..self.graph.nodes.len()).map(|i| Id(i as u32)).find(|id| self.is_decay(*id)) else { return };
-        let steps = self.inputs[id.index()];
-        if steps.is_empty() {
-            return;
-        }
+    /// The tile of a decay.
+    fn decay(&self, id: Id) -> &[T] {
+        self.decays.iter().find(|(known, _)| *known == id).map_or(&[], |(_, tile)| tile)
+    }
+
+    fn fill_decays(&mut self) {
         let Block { rows, keys, pitch } = self.block.clone();
-        let mut tile = std::mem::take(&mut self.decay);
-        tile.resize(rows.len() * pitch, T::ZERO);
-        for r in 0..rows.len() {
-            let position = self.visible.position(rows.start + r);
-            let (before, own) = tile.split_at_mut(r * pitch);
-            match r.checked_sub(1) {
-                None => decay::first_row(steps, position, keys.clone(), own),
-                Some(last) => decay::next_row(steps, position, keys.clone(), &before[last * pitch..], own),
+        for (id, tile) in &mut self.decays {
+            let steps = self.inputs[id.index()];
+            if steps.is_empty() {
+                continue;
+            }
+            tile.resize(rows.len() * pitch, T::ZERO);
+            for r in 0..rows.len() {
+                let position = self.visible.position(rows.start + r);
+                let (before, own) = tile.split_at_mut(r * pitch);
+                match r.checked_sub(1) {
+                    None => decay::first_row(steps, position, keys.clone(), own),
+                    Some(last) => decay::next_row(steps, position, keys.clone(), &before[last * pitch..], own),
+                }
             }
         }
-        self.decay = tile;
     }
 
     /// The solution of the system of one row.
@@ -694,6 +699,12 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         }
         self.stores[store] = out;
     }
+}
+
+/// The decays of a graph.
+fn decay_nodes(graph: &Graph) -> Vec<Id> {
+    let is_decay = |id: &Id| matches!(&graph[*id].op, Op::Input(leaf) if leaf.role == Role::Decay);
+    (0..graph.nodes.len()).map(|i| Id(i as u32)).filter(is_decay).collect()
 }
 
 /// Which inputs a pass reads.

@@ -42,19 +42,19 @@ struct Entry<'r> {
 
 #[derive(Clone, Copy)]
 enum Kind<'r> {
-    /// [B,H,N,d_h] with the queries' N.
+    /// `[B,H,N,d_h]` with the queries' N.
     Queries,
-    /// [B,H,N,d_h] with the tokens' N.
+    /// `[B,H,N,d_h]` with the tokens' N.
     Tokens,
     /// The cotangent of the direction, like the queries.
     GradOut,
-    /// The cotangent of the energy, [B,H,N] with the queries' N.
+    /// The cotangent of the energy, `[B,H,N]` with the queries' N.
     GradEnergy,
     /// A number per token.
     Gate,
     /// A factor per step.
     Decay,
-    /// [] or [H].
+    /// One number, or one per head.
     Parameter(&'r Param),
 }
 

@@ -35,9 +35,9 @@ impl Size {
 
 /// One call of a kernel.
 ///
-/// Inputs go by name: `q`, `k`, `v` and the cotangent `grad_out` are [B,H,N,d_h], the cotangent `grad_energy` is
-/// [B,H,N]; parameters go by their names in the recipe, a number per head [H], gates and the per-step factors of decays
-/// [B,H,N]. Vectors with a constraint are given before they are brought to their length.
+/// Inputs go by name: `q`, `k`, `v` and the cotangent `grad_out` are `[B,H,N,d_h]`, the cotangent `grad_energy` is
+/// `[B,H,N]`; parameters go by their names in the recipe: numbers are `[H]`, gates and the per-step factors of decays
+/// `[B,H,N]`. Vectors with a constraint are given before they are brought to their length.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub size: Size,

@@ -166,9 +166,9 @@ impl Case {
                     if !env.visible.as_ref().expect("a mask")[t * tokens + n] {
                         continue;
                     }
-                    for j in n + 1..=position {
+                    for (j, slope) in gradient.iter_mut().enumerate().take(position + 1).skip(n + 1) {
                         let others: f64 = (n + 1..=position).filter(|&i| i != j).map(|i| steps[i]).product();
-                        gradient[j] += pairs[t * tokens + n] * others;
+                        *slope += pairs[t * tokens + n] * others;
                     }
                 }
                 out.insert(format!("{prefix}{}", param.name), gradient);

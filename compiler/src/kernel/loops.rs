@@ -32,7 +32,10 @@ impl Context<'_> {
     /// The array a value is stored in.
     pub fn array(&self, id: Id) -> TokenStream {
         match (self.pass.places.get(&id), &self.graph[id].op) {
-            (_, Op::Input(_)) if self.is_decay(id) => quote!(decay_tile),
+            (_, Op::Input(leaf)) if leaf.role == Role::Decay => {
+                let name = names::decay_tile(leaf);
+                quote!(#name)
+            }
             (Some(place), _) => {
                 let name = names::buffer(self.pass, *place);
                 quote!(#name)

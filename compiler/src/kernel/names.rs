@@ -42,6 +42,11 @@ pub fn input(leaf: &Leaf) -> Ident {
     }
 }
 
+/// The tile of a decay.
+pub fn decay_tile(leaf: &Leaf) -> Ident {
+    format_ident!("decay_of_{}", input_field(leaf))
+}
+
 /// The variable of an output inside of a head.
 pub fn output(output: &Output) -> Ident {
     format_ident!("out_{}", identifier(&output.name))

@@ -4,7 +4,7 @@ use super::loops::{Context, literal};
 use super::names;
 use super::steps;
 use crate::ir::{Leaf, Role};
-use crate::plan::graph::{Id, Op};
+use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, Place, is_accumulated};
 use crate::plan::{Plan, decay_sums};
 use proc_macro2::{Ident, TokenStream};
@@ -294,8 +294,8 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
         };
         all.push((names::buffer(pass, place), length));
     }
-    if has_decay(plan, pass) && !pass.is_scan {
-        all.push((format_ident!("decay_tile"), quote!(most_entries)));
+    for leaf in decays_read(&plan.graph, pass).iter().filter(|_| !pass.is_scan) {
+        all.push((names::decay_tile(leaf), quote!(most_entries)));
     }
     if multiplies_visibility(plan, pass) {
         all.push((format_ident!("visible_tile"), quote!(most_entries)));
@@ -413,8 +413,9 @@ fn uses_tiles(plan: &Plan, pass: &Pass) -> bool {
     })
 }
 
-fn has_decay(plan: &Plan, pass: &Pass) -> bool {
-    names::inputs_of(&plan.graph, pass).iter().any(|leaf| leaf.role == Role::Decay)
+/// The decays a pass looks at.
+fn decays_read(graph: &Graph, pass: &Pass) -> Vec<Leaf> {
+    names::inputs_of(graph, pass).into_iter().filter(|leaf| leaf.role == Role::Decay).collect()
 }
 
 /// Whether a matrix product takes visibility itself as its tile.
@@ -433,19 +434,13 @@ fn multiplies_visibility(plan: &Plan, pass: &Pass) -> bool {
 /// Tiles that come from the mask and from a decay.
 fn tiles(context: &Context) -> TokenStream {
     let mut code = TokenStream::new();
-    let decays: Vec<Leaf> = (context.graph.nodes.iter())
-        .filter_map(|n| match &n.op {
-            Op::Input(leaf) if leaf.role == Role::Decay => Some(leaf.clone()),
-            _ => None,
-        })
-        .collect();
-    let read = names::inputs_of(context.graph, context.pass);
-    if let Some(leaf) = decays.iter().find(|d| read.iter().any(|r| r.same_input(d))) {
+    for leaf in &decays_read(context.graph, context.pass) {
+        let tile = names::decay_tile(leaf);
         let steps = names::input(leaf);
         code.extend(quote! {
             for r in 0..rows {
                 let position = size.tokens + block.start + r - size.queries;
-                let (before, own) = decay_tile.split_at_mut(r * pitch);
+                let (before, own) = #tile.split_at_mut(r * pitch);
                 match r.checked_sub(1) {
                     None => decay::first_row(#steps, position, keys.clone(), own),
                     Some(last) => decay::next_row(#steps, position, keys.clone(), &before[last * pitch..], own),

@@ -23,7 +23,7 @@ pub fn gathered(problem: &Problem, outputs: &[Output], values: Vec<Vec<f32>>) ->
     gradients
 }
 
-/// [B,H] summed into [H].
+/// `[B,H]` summed into `[H]`.
 pub(super) fn over_batch(values: &[f32], heads: usize) -> Vec<f32> {
     let sum = |head: usize| values.iter().skip(head).step_by(heads).map(|x| f64::from(*x)).sum::<f64>() as f32;
     (0..heads).map(sum).collect()

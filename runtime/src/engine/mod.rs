@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// What the forward pass leaves.
 #[derive(Debug)]
 pub struct Forward {
-    /// The direction [B,H,N,d_h]: what a head adds, before write-back.
+    /// The direction `[B,H,N,d_h]`: what a head adds, before write-back.
     pub out: Vec<f32>,
     /// What the later passes of the same engine read again.
     saved: Box<dyn Any + Send + Sync>,
@@ -39,7 +39,7 @@ pub type Gradients = BTreeMap<String, Vec<f32>>;
 pub trait Engine: Sync {
     fn forward(&self, problem: &Problem) -> Forward;
 
-    /// F_h [B,H,N].
+    /// F_h `[B,H,N]`.
     fn energy(&self, problem: &Problem) -> Vec<f32>;
 
     /// The gradients of q, k, v, of learned parameters and of gates, given `grad_out`.
