@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The stages in order; a stage may use those before it and nothing after.
-const STAGES: [&str; 18] = [
+const STAGES: [&str; 23] = [
     "span",
     "diagnostic",
     "syntax",
@@ -15,12 +15,17 @@ const STAGES: [&str; 18] = [
     "simplify",
     "derive",
     "emit",
+    "primitives",
+    "plan",
+    "interpret",
+    "kernel",
     "verify",
     "equiv",
     "feasible",
     "analyze",
     "skips",
     "pipeline",
+    "build",
     "cli",
 ];
 

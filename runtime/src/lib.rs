@@ -6,6 +6,7 @@
 //! file ──tensors──▶ named tensors ──input──▶ Problem ──engine──▶ direction, energy, gradients
 //! ```
 
+pub mod bench;
 pub mod cli;
 pub mod engine;
 pub mod input;

@@ -9,10 +9,8 @@ use crate::plan::schedule::{Domain, Pass};
 pub struct Interface {
     /// The fields of `Inputs`, and the inputs they hold.
     pub inputs: Vec<(String, String)>,
-    pub backward: Vec<Field>,
-    /// Empty if there is no such pass, as for the next.
-    pub constants: Vec<Field>,
-    pub energy_backward: Vec<Field>,
+    /// The fields of `Gradients`.
+    pub gradients: Vec<Field>,
 }
 
 /// A gradient.
@@ -34,8 +32,6 @@ pub fn interface(plan: &Plan) -> Interface {
         inputs: inputs
             .map(|l| (names::input_field(&l).to_string(), l.name.trim_end_matches('₀').to_string()))
             .collect(),
-        backward: fields(&plan.backward),
-        constants: fields(&plan.constants),
-        energy_backward: fields(&plan.energy_backward),
+        gradients: fields(&plan.backward),
     }
 }

@@ -13,7 +13,7 @@ mod pass;
 mod steps;
 
 pub use hash::recipe_hash;
-pub use interface::{Interface, interface};
+pub use interface::{Field, Interface, interface};
 
 use crate::derive::Derivation;
 use crate::plan::Plan;
@@ -45,8 +45,9 @@ pub fn cpu(plan: &Plan, derivation: &Derivation) -> String {
 
 fn kernel(plan: &Plan, derivation: &Derivation) -> TokenStream {
     let types = names::types(plan, derivation);
-    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]);
-    let passes = plan.passes().into_iter().chain(scans).filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
+    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward]);
+    let passes = [&plan.forward, &plan.energy, &plan.backward].into_iter().chain(scans);
+    let passes = passes.filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
     let used = names::imports(plan);
     quote! {
         #used

@@ -136,7 +136,8 @@ fn closure(graph: &Graph, id: Id) -> Vec<Id> {
 /// All inputs of the public structure: tensors first, then parameters, each once.
 pub fn public_inputs(plan: &Plan) -> Vec<Leaf> {
     let mut leaves: Vec<Leaf> = Vec::new();
-    for pass in plan.passes() {
+    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward]);
+    for pass in [&plan.forward, &plan.energy, &plan.backward].into_iter().chain(scans) {
         for leaf in inputs_of(&plan.graph, pass) {
             let is_public = !matches!(leaf.role, Role::Probe | Role::Size);
             if is_public && !leaves.iter().any(|known| known.same_input(&leaf)) {
@@ -201,8 +202,7 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
         quote! { #[doc = #doc] pub #name: Vec<f32> }
     });
-    let backward = [&plan.backward, &plan.constants, &plan.energy_backward].into_iter();
-    let gradients = backward.filter(|p| !p.outputs.is_empty()).map(|pass| gradients(plan, pass));
+    let gradients = gradients(plan, &plan.backward);
     quote! {
         /// What a head sees: every array is dense and row-major.
         #[derive(Clone, Copy, Debug)]
@@ -213,41 +213,26 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         #[derive(Clone, Debug, Default)]
         pub struct Saved { #(#saved_fields),* }
 
-        #(#gradients)*
-    }
-}
-
-/// The name of the structure a pass writes its gradients to.
-pub fn gradients_type(pass: &Pass) -> Ident {
-    match pass.name {
-        "backward" => format_ident!("Gradients"),
-        "constants" => format_ident!("ConstantGradients"),
-        _ => format_ident!("EnergyGradients"),
+        #gradients
     }
 }
 
 fn gradients(plan: &Plan, pass: &Pass) -> TokenStream {
-    let name = gradients_type(pass);
-    let doc = match pass.name {
-        "backward" => " The gradients of tokens, learned parameters and gates.",
-        "constants" => " The gradients of parameters that are not learned.",
-        _ => " The gradients of the energy.",
-    };
     let fields = gradient_fields(plan, pass);
     let (names, domains): (Vec<&Ident>, Vec<Domain>) = fields.iter().map(|(n, d)| (n, *d)).unzip();
     let docs = domains.iter().map(|d| format!(" {}", layout(*d)));
     let lengths = domains.iter().map(|d| share(*d));
     quote! {
-        #[doc = #doc]
+        /// The gradients of tokens, learned parameters and gates.
         #[derive(Clone, Debug, Default)]
         #[allow(non_snake_case)]
-        pub struct #name { #(#[doc = #docs] pub #names: Vec<f32>),* }
+        pub struct Gradients { #(#[doc = #docs] pub #names: Vec<f32>),* }
 
-        impl #name {
+        impl Gradients {
             /// Room for the gradients of a kernel of this size.
-            pub fn new(size: &Size) -> #name {
+            pub fn new(size: &Size) -> Gradients {
                 let heads = size.all_heads();
-                #name { #(#names: vec![0.0; heads * #lengths]),* }
+                Gradients { #(#names: vec![0.0; heads * #lengths]),* }
             }
         }
     }

@@ -31,7 +31,7 @@ fn head_type(pass: &Pass) -> Ident {
 /// The scans that do the same as a pass over tiles.
 fn scan_of<'a>(plan: &'a Plan, pass: &Pass) -> Option<&'a Pass> {
     let scans = plan.scan.as_ref().filter(|_| !pass.is_scan)?;
-    let all = [&scans.forward, &scans.energy, &scans.backward, &scans.constants, &scans.energy_backward];
+    let all = [&scans.forward, &scans.energy, &scans.backward];
     all.into_iter().find(|scan| scan.name == pass.name)
 }
 
@@ -94,9 +94,8 @@ fn is_plain(pass: &Pass) -> bool {
 /// The cotangent a pass is given.
 fn cotangent(pass: &Pass) -> Option<Ident> {
     match pass.name {
-        "backward" | "constants" => Some(format_ident!("grad_out")),
-        "energy backward" => Some(format_ident!("grad_energy")),
-        _ => None,
+        "forward" | "energy" => None,
+        _ => Some(format_ident!("grad_out")),
     }
 }
 
@@ -135,16 +134,13 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
     let target = match is_plain(pass) {
         true => quote!(out: &mut [f32]),
         false => {
-            let ty = names::gradients_type(pass);
-            quote!(gradients: &mut #ty)
+            quote!(gradients: &mut Gradients)
         }
     };
     let doc = match pass.name {
         "forward" => " The direction every head adds, and what the backward passes need of it.",
         "energy" => " The energy F of every head at every query.",
-        "backward" => " The gradients of tokens, learned parameters and gates from that of the direction.",
-        "constants" => " The gradients of parameters that are not learned.",
-        _ => " The gradients of the energy, from a cotangent of every query.",
+        _ => " The gradients of tokens, learned parameters and gates from that of the direction.",
     };
     let by_scans = scan_of(plan, pass).map(|scan| {
         let name = function(scan);

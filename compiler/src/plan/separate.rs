@@ -5,7 +5,7 @@
 //! multiplied out and case distinctions over pairs split into their branches, but only where a factor mixes axes;
 //! what cannot be separated (|q − k|³) is left as it is, for a triple loop.
 
-use crate::ir::{Axis, AxisSet, Expr, Op, Space, rational};
+use crate::ir::{Axis, AxisSet, Expr, Op, Rational, Space, rational};
 
 /// Terms above this number are not worth their matrix products.
 const MAX_TERMS: usize = 32;
@@ -37,6 +37,10 @@ pub fn separate(e: &Expr) -> Vec<Product> {
 
 /// `None` when there would be too many.
 fn products(e: &Expr) -> Option<Vec<Product>> {
+    // A factor that nothing takes apart keeps the whole product together: one loop, as it is written.
+    if e.factors().iter().any(is_inseparable) {
+        return Some(vec![Product { factors: e.factors(), is_pure: false }]);
+    }
     let mut done = vec![Product { factors: vec![], is_pure: true }];
     for factor in e.factors() {
         let alternatives = alternatives(&factor)?;
@@ -54,6 +58,19 @@ fn products(e: &Expr) -> Option<Vec<Product>> {
             .collect();
     }
     Some(done)
+}
+
+/// Whether a factor mixes axes and is neither a sum nor a choice between what may separate.
+fn is_inseparable(factor: &Expr) -> bool {
+    let is_square_of_sum = |base: &Expr, r: &Rational| *r == rational::int(2) && matches!(base.op(), Op::Add(_));
+    mixes(factor.axes())
+        && match factor.op() {
+            Op::Add(_) | Op::Select(_) => false,
+            // Matrices are contracted by whoever sums over them.
+            Op::Sum(..) => false,
+            Op::Pow(base, r) => !is_square_of_sum(base, r),
+            _ => true,
+        }
 }
 
 /// One factor as a sum of products.

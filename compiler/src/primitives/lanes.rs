@@ -9,28 +9,46 @@ pub const LANES: usize = 16;
 /// The numbers of a row from `at` on.
 #[inline(always)]
 pub fn load(row: &[f32], at: usize) -> [f32; LANES] {
-    match row.get(at..at + LANES) {
-        Some(lanes) => std::array::from_fn(|l| lanes[l]),
-        None => std::array::from_fn(|l| row.get(at + l).copied().unwrap_or(0.0)),
+    match row.get(at..).and_then(|rest| rest.first_chunk::<LANES>()) {
+        Some(lanes) => *lanes,
+        None => load_end(row, at),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn load_end(row: &[f32], at: usize) -> [f32; LANES] {
+    std::array::from_fn(|l| row.get(at + l).copied().unwrap_or(0.0))
 }
 
 /// Writes numbers to a row from `at` on.
 #[inline(always)]
 pub fn store(row: &mut [f32], at: usize, lanes: [f32; LANES]) {
-    match row.get_mut(at..at + LANES) {
-        Some(row) => row.copy_from_slice(&lanes),
-        None => row.iter_mut().skip(at).zip(lanes).for_each(|(y, x)| *y = x),
+    match row.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<LANES>()) {
+        Some(row) => *row = lanes,
+        None => store_end(row, at, &lanes),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn store_end(row: &mut [f32], at: usize, lanes: &[f32; LANES]) {
+    row.iter_mut().skip(at).zip(lanes).for_each(|(y, x)| *y = *x);
 }
 
 /// Adds numbers to a row from `at` on.
 #[inline(always)]
 pub fn add(row: &mut [f32], at: usize, lanes: [f32; LANES]) {
-    match row.get_mut(at..at + LANES) {
+    match row.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<LANES>()) {
         Some(row) => row.iter_mut().zip(lanes).for_each(|(y, x)| *y += x),
-        None => row.iter_mut().skip(at).zip(lanes).for_each(|(y, x)| *y += x),
+        None => add_end(row, at, &lanes),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn add_end(row: &mut [f32], at: usize, lanes: &[f32; LANES]) {
+    row.iter_mut().skip(at).zip(lanes).for_each(|(y, x)| *y += *x);
 }
 
 /// Whether lane `l` of the sixteen at `at` lies in `from..from + count`.

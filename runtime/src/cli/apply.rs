@@ -90,25 +90,22 @@ fn write(path: &Path, results: &BTreeMap<String, Tensor>) -> Result<(), String> 
 fn engine(recipe: &Recipe, choice: Option<Choice>) -> Result<(Box<dyn Engine>, Option<String>), String> {
     let name = &recipe.name;
     let how = "a kernel is compiled in for every file in `recipes/`: put the recipe there and build again";
+    let options = Options::default();
+    let plan = plan::plan(&derive::derive(recipe, &options), &options);
+    let plan = plan.map_err(|why| format!("`{name}` cannot be run: {}", why.0))?;
     let compiled = match choice {
         Some(Choice::Interpreted) => None,
-        _ => registry::find(recipe),
+        _ => registry::find(recipe, &plan),
     };
     match (compiled, choice) {
         (Some(engine), _) => Ok((engine, None)),
         (None, Some(Choice::Compiled)) => Err(format!("there is no compiled kernel for `{name}`; {how}")),
-        (None, Some(Choice::Interpreted)) => Ok((Box::new(interpreted(recipe)?), None)),
+        (None, Some(Choice::Interpreted)) => Ok((Box::new(Interpreted::new(plan)), None)),
         (None, None) => {
             let note = format!("`{name}` has no compiled kernel and is interpreted, which is slower; {how}");
-            Ok((Box::new(interpreted(recipe)?), Some(note)))
+            Ok((Box::new(Interpreted::new(plan)), Some(note)))
         }
     }
-}
-
-fn interpreted(recipe: &Recipe) -> Result<Interpreted, String> {
-    let options = Options::default();
-    let plan = plan::plan(&derive::derive(recipe, &options), &options);
-    plan.map(Interpreted::new).map_err(|why| format!("`{}` cannot be run: {}", recipe.name, why.0))
 }
 
 /// Everything the output file holds.

@@ -2,6 +2,7 @@
 //! function that returns an `Outcome`.
 
 mod apply;
+mod bench;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -29,6 +30,7 @@ pub struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     Apply(apply::Args),
+    Bench(bench::Args),
 }
 
 /// Runs a command and prints what it has to say.
@@ -39,6 +41,7 @@ pub fn run(args: Args) -> ExitCode {
 fn outcome_of(command: &Command, color: bool) -> Outcome {
     match command {
         Command::Apply(args) => apply::run(args, color),
+        Command::Bench(args) => bench::run(args, color),
     }
 }
 

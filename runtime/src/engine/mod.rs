@@ -4,7 +4,7 @@ mod compiled;
 mod gradients;
 mod interpreted;
 
-pub use compiled::find;
+pub use compiled::{CompiledSession, find, session};
 pub use gradients::gathered;
 pub use interpreted::Interpreted;
 

@@ -1,0 +1,5 @@
+//! Compiles the recipes beside this file into modules of the crate.
+
+fn main() {
+    energyc::build::compile(["cauchy.recipe", "cosine.recipe", "mixture.recipe"], energyc::pipeline::Target::Cpu);
+}

@@ -1,0 +1,62 @@
+//! The kernels of the shipped recipes, exactly as `energyc compile` prints them, and one way to call them all.
+//!
+//! They are a crate of their own because they take longer to compile than everything that uses them.
+
+use std::any::Any;
+use std::ops::Range;
+
+/// The emitted modules, one per recipe.
+#[allow(unsafe_code)]
+pub mod recipes {
+    include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
+}
+
+/// The lengths of the arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub batch: usize,
+    pub heads: usize,
+    pub queries: usize,
+    pub tokens: usize,
+    pub head: usize,
+}
+
+/// One call of a kernel: its inputs are found by name.
+pub struct Call<'a> {
+    pub size: Size,
+    /// What every query of every sequence sees.
+    pub visible: &'a [&'a [Range<usize>]],
+    pub tensor: &'a dyn Fn(&str) -> &'a [f32],
+}
+
+/// A gradient by the name of its input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gradient {
+    pub name: &'static str,
+    pub values: Vec<f32>,
+    /// One number per head of every sequence, still to be summed over the batch.
+    pub is_number: bool,
+}
+
+/// What a forward pass saves for the passes after it.
+pub type Saved = Box<dyn Any + Send + Sync>;
+
+/// Forward and backward passes of a kernel with buffers that live from call to call.
+pub trait Session {
+    fn forward(&mut self, call: &Call) -> &[f32];
+    /// After `forward` of the same call, given `grad_out`: gradients by name, and whether they are one number per head.
+    fn backward(&mut self, call: &Call) -> Vec<(&'static str, &[f32], bool)>;
+}
+
+/// The passes of one recipe.
+pub trait Kernel: Sync {
+    fn session(&self) -> Box<dyn Session>;
+    /// The direction, and what later passes read again.
+    fn forward(&self, call: &Call) -> (Vec<f32>, Saved);
+    fn energy(&self, call: &Call) -> Vec<f32>;
+    /// Given `grad_out`.
+    fn backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient>;
+}
+
+// A `Kernel` around every module, and `find`, which knows them by the hash of their recipe.
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));

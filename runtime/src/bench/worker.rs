@@ -1,0 +1,106 @@
+//! A contender in a process of its own: it prints `ready`, then for every line it reads the milliseconds of one forward
+//! and backward pass and its peak memory in KiB beyond the inputs.
+
+use crate::engine::{Engine, Interpreted};
+use crate::problem::{GRAD_OUT, Problem, Size};
+use candle_core::{D, DType, Device, Tensor, Var};
+use energyc::check::Recipe;
+use energyc::check::recipe::ParamValue;
+use energyc::ir::Role;
+use energyc::ir::eval::{Env, evaluate};
+use energyc::ir::sample::Random;
+use energyc::plan::Plan;
+use energyc::primitives::visible::Visible;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+/// Serves requests until the input ends.
+pub fn serve(mut once: impl FnMut()) {
+    let base = peak_memory();
+    for _ in 0..2 {
+        once();
+    }
+    println!("ready");
+    for _ in std::io::stdin().lock().lines() {
+        let start = Instant::now();
+        once();
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        println!("{ms} {}", peak_memory().saturating_sub(base));
+        let _ = std::io::stdout().flush();
+    }
+}
+
+/// The most memory this process ever had, in KiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
+
+/// Random tokens under a causal mask, the parameters where the recipe starts them.
+pub fn problem(recipe: &Recipe, size: Size) -> Problem {
+    let mut random = Random::new(1);
+    let mut normal = |count: usize| (0..count).map(|_| random.normal() as f32).collect::<Vec<f32>>();
+    let heads = size.all_heads();
+    let mut tensors = BTreeMap::new();
+    for (name, tokens) in [("q", size.queries), ("k", size.tokens), ("v", size.tokens), (GRAD_OUT, size.queries)] {
+        tensors.insert(name.to_string(), normal(heads * tokens * size.head));
+    }
+    let env = Env::new(size.symbols());
+    for param in &recipe.params {
+        let value = match &param.value {
+            ParamValue::Fixed(e) | ParamValue::Learn { init: e, .. } => {
+                let start = evaluate(e, &env).map_or(1.0, |x| x.data[0]);
+                vec![start as f32; size.heads]
+            }
+            _ => vec![if param.leaf.role == Role::Decay { 0.97 } else { 0.5 }; heads * size.tokens],
+        };
+        tensors.insert(param.name.clone(), value);
+    }
+    let visible = vec![Visible::causal(size.queries, size.tokens); size.batch];
+    Problem { size, visible, tensors }
+}
+
+/// The compiled kernel, with buffers that live from pass to pass as a trainer's do.
+pub fn compiled(recipe: &Recipe, problem: &Problem) -> Option<()> {
+    let mut session = crate::engine::session(recipe)?;
+    serve(|| session.step(problem));
+    Some(())
+}
+
+/// The plan, interpreted.
+pub fn interpreted(plan: Plan, problem: &Problem) {
+    let engine = Interpreted::new(plan);
+    serve(|| {
+        let forward = engine.forward(problem);
+        std::hint::black_box(engine.backward(problem, &forward));
+    });
+}
+
+/// Softmax attention as one writes it with candle's operations.
+pub fn candle(problem: &Problem) -> candle_core::Result<()> {
+    let Size { batch, heads, queries, head, .. } = problem.size;
+    let shape = (batch, heads, queries, head);
+    let of = |name: &str| Tensor::from_slice(problem.tensor(name), shape, &Device::Cpu);
+    let [q, k, v] = ["q", "k", "v"].map(|name| of(name).and_then(|t| Var::from_tensor(&t)));
+    let (q, k, v, g) = (q?, k?, v?, of(GRAD_OUT)?);
+    let hidden: Vec<f32> =
+        (0..queries * queries).map(|i| if i % queries > i / queries { f32::NEG_INFINITY } else { 0.0 }).collect();
+    let mask = Tensor::from_vec(hidden, (queries, queries), &Device::Cpu)?.to_dtype(DType::F32)?;
+    let once = || -> candle_core::Result<()> {
+        let scores = (q.matmul(&k.t()?)? / (head as f64).sqrt())?.broadcast_add(&mask)?;
+        let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?.detach())?.exp()?;
+        let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
+        let loss = (weights.matmul(&v)? * &g)?.sum_all()?;
+        std::hint::black_box(loss.backward()?);
+        Ok(())
+    };
+    once()?;
+    serve(|| {
+        if let Err(error) = once() {
+            eprintln!("{error}");
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Compiled kernels against the plan interpreter and the formulas: every recipe, every mask, awkward sizes, and inputs
+//! chosen to break them.
+
+mod chain;
+
+use chain::{Case, Values, agree, every_shipped, masks};
+use energy_runtime::engine::{Engine, Gradients, Interpreted, find};
+use energy_runtime::problem::{GRAD_OUT, Problem, Size};
+use energyc::interpret::HeadSize;
+use energyc::ir::Role;
+use energyc::ir::eval::Env;
+use energyc::plan;
+use energyc::primitives::visible::Visible;
+
+/// Rounding in f32, relative to the largest entry; solving systems amplifies it.
+const TOLERANCE: f64 = 1e-4;
+const SOLVED: f64 = 3e-3;
+
+/// (queries, tokens, d_h): ordinary, a single token, decoding, more than a block and a chunk, wide heads, odd ones.
+const SIZES: [(usize, usize, usize); 6] = [(5, 5, 8), (1, 1, 16), (3, 9, 5), (70, 70, 8), (9, 9, 256), (33, 33, 20)];
+
+/// One head as a problem of its own.
+fn problem(case: &Case, env: &Env, visible: &Visible) -> Problem {
+    let energyc::ir::eval::Sizes { queries, tokens, head, .. } = env.sizes;
+    let size = Size { batch: 1, heads: 1, queries, tokens, head };
+    let of = |name: &str| env.values[name].data.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+    let mut tensors: std::collections::BTreeMap<String, Vec<f32>> =
+        [("q", "q"), ("k", "k"), ("v", "v"), (GRAD_OUT, "g")].into_iter().map(|(to, from)| (to.into(), of(from))).collect();
+    for constraint in &case.recipe().constraints {
+        let raw = plan::unconstrained(&constraint.vector);
+        tensors.insert(constraint.vector.name.to_string(), of(&raw.name));
+    }
+    for param in &case.recipe().params {
+        let is_decay = param.leaf.role == Role::Decay;
+        let source = if is_decay { format!("{} steps", param.name) } else { param.name.clone() };
+        tensors.insert(param.name.clone(), of(&source));
+    }
+    Problem { size, visible: vec![visible.clone()], tensors }
+}
+
+fn run(engine: &dyn Engine, problem: &Problem) -> Values {
+    let wide = |x: Vec<f32>| x.into_iter().map(f64::from).collect::<Vec<f64>>();
+    let forward = engine.forward(problem);
+    let gradients: Gradients = engine.backward(problem, &forward);
+    let mut values: Values = gradients.into_iter().map(|(name, x)| (name, wide(x))).collect();
+    values.insert("out".to_string(), wide(forward.out));
+    values.insert("energy".to_string(), wide(engine.energy(problem)));
+    values
+}
+
+fn holds(case: &Case, env: &Env, visible: &Visible, what: &str, tolerance: f64) {
+    let problem = problem(case, env, visible);
+    let compiled = run(&*find(case.recipe(), &case.plan).expect("a compiled kernel"), &problem);
+    let interpreted = run(&Interpreted::new(case.plan.clone()), &problem);
+    let mut expected = case.reference(env);
+    expected.retain(|name, _| compiled.contains_key(name));
+    assert!(compiled.values().flatten().all(|x| x.is_finite()), "{what}: not finite");
+    agree(&format!("kernel, {what}"), &expected, &compiled, tolerance);
+    agree(&format!("interpreter, {what}"), &expected, &interpreted, tolerance);
+}
+
+fn tolerance(case: &Case) -> f64 {
+    if case.derivation.preconditioned.is_some() { SOLVED } else { TOLERANCE }
+}
+
+#[test]
+fn kernels_compute_what_the_formulas_say() {
+    for case in every_shipped() {
+        for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
+            let size = HeadSize { queries, tokens, head };
+            for (mask, visible) in masks(queries, tokens, case.has_decay()) {
+                let env = case.sample(size, &visible, 11 + i as u64);
+                let what = format!("{} {size:?} {mask}", case.recipe().name);
+                holds(&case, &env, &visible, &what, tolerance(&case));
+            }
+        }
+    }
+}
+
+/// Changes to inputs that are hard on a kernel.
+type Trouble = (&'static str, fn(&mut Env));
+
+const TROUBLES: [Trouble; 5] = [
+    ("identical keys", |env| {
+        let head = env.sizes.head;
+        let k = env.values.get_mut("k").expect("keys");
+        let first = k.data[..head].to_vec();
+        k.data.chunks_mut(head).for_each(|row| row.copy_from_slice(&first));
+    }),
+    ("zero vectors", |env| {
+        for name in ["q", "k", "v"] {
+            env.values.get_mut(name).expect("tokens").data.fill(0.0);
+        }
+    }),
+    ("one enormous outlier", |env| {
+        let head = env.sizes.head;
+        env.values.get_mut("k").expect("keys").data[head..2 * head].iter_mut().for_each(|x| *x *= 300.0);
+    }),
+    ("a small temperature", |env| {
+        if let Some(t) = env.values.get_mut("T") {
+            t.data[0] = 0.05;
+        }
+    }),
+    ("a large temperature", |env| {
+        if let Some(t) = env.values.get_mut("T") {
+            t.data[0] = 1e3;
+        }
+    }),
+];
+
+#[test]
+fn kernels_survive_hard_inputs() {
+    let size = HeadSize { queries: 12, tokens: 12, head: 8 };
+    let visible = Visible::causal(12, 12);
+    for case in every_shipped().iter().filter(|c| c.recipe().constraints.is_empty()) {
+        // Newton's systems are as badly conditioned as they are; they are compared where they make sense.
+        if case.derivation.preconditioned.is_some() {
+            continue;
+        }
+        for (trouble, change) in TROUBLES {
+            let mut env = case.sample(size, &visible, 5);
+            change(&mut env);
+            let what = format!("{} {trouble}", case.recipe().name);
+            holds(case, &env, &visible, &what, 2e-3);
+        }
+    }
+}
+
+#[test]
+fn scores_of_ten_thousand_stay_finite() {
+    let size = HeadSize { queries: 9, tokens: 9, head: 8 };
+    let visible = Visible::causal(9, 9);
+    for case in every_shipped() {
+        let mut env = case.sample(size, &visible, 6);
+        for name in ["q", "k"] {
+            env.values.get_mut(name).expect("tokens").data.iter_mut().for_each(|x| *x *= 60.0);
+        }
+        let problem = problem(&case, &env, &visible);
+        let name = &case.recipe().name;
+        for engine in [find(case.recipe(), &case.plan).expect("a kernel"), Box::new(Interpreted::new(case.plan.clone()))] {
+            for (what, values) in run(&*engine, &problem) {
+                assert!(values.iter().all(|x| x.is_finite()), "{name}: {what} is not finite");
+            }
+        }
+    }
+}

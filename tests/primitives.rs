@@ -1,0 +1,10 @@
+//! The primitives of kernels against the standard library, bisection in f64, residuals and statistics.
+
+#[path = "primitives/dropout.rs"]
+mod dropout;
+#[path = "primitives/real.rs"]
+mod real;
+#[path = "primitives/solve.rs"]
+mod solve;
+#[path = "primitives/threshold.rs"]
+mod threshold;
