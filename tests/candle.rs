@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MANIFEST: &str = "[package]\nname = \"layers\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-    [workspace]\n\n[profile.dev]\nopt-level = 1\ndebug = false\n\n[dependencies]\n";
+    [workspace]\n\n[profile.dev]\nopt-level = 1\ndebug = false\nincremental = false\n\n[dependencies]\n";
 
 /// The crates an emitted file says it needs.
 fn dependencies(source: &str) -> String {
@@ -33,7 +33,7 @@ fn layers_compute_and_learn() {
         .collect();
     recipes.sort();
     let crate_root = root.join("target/layers");
-    let (mut modules, mut checks, mut needed) = (String::new(), String::new(), String::new());
+    let [mut modules, mut subjects, mut checks, mut needed] = std::array::from_fn(|_| String::new());
     for path in &recipes {
         let text = std::fs::read_to_string(path).expect("a recipe");
         let recipe = pipeline::front(&text).0.expect("a recipe without mistakes");
@@ -41,14 +41,16 @@ fn layers_compute_and_learn() {
         let name = &recipe.name;
         let kind = if recipe.program.states.is_empty() { "stateless" } else { "stateful" };
         modules += &format!("pub mod {name};\n");
-        checks += &format!("{kind}!({name});\n");
+        subjects += &format!("{kind}!({name});\n");
+        checks += &format!("check::<layers::{name}::Layer>(\"{name}\")?;\n");
         needed = dependencies(&source);
         write(&crate_root.join(format!("src/{name}.rs")), &source);
     }
     write(&crate_root.join("Cargo.toml"), &format!("{MANIFEST}{needed}"));
     write(&crate_root.join("src/lib.rs"), &format!("#![deny(warnings)]\n{modules}"));
     let harness = include_str!("candle/layers.rs");
-    write(&crate_root.join("src/main.rs"), &harness.replace("/* every recipe */", &checks));
+    let harness = harness.replace("/* subjects */", &subjects).replace("/* checks */", &checks);
+    write(&crate_root.join("src/main.rs"), &harness);
     let status = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--manifest-path"])
         .arg(crate_root.join("Cargo.toml"))

@@ -9,6 +9,19 @@ pub fn project(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     x.reshape((batch * n, width))?.matmul(&w.t()?)?.reshape((batch, n, w.dim(0)?))
 }
 
+/// Products of matrices, the last two axes of both; the axes before them broadcast.
+pub fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let outer: Vec<usize> = a.dims().iter().zip(b.dims()).map(|(x, y)| *x.max(y)).take(a.rank() - 2).collect();
+    // Candle multiplies stacks of matrices along one axis.
+    let stacked = |x: &Tensor| {
+        let inner = &x.dims()[x.rank() - 2..];
+        let whole = x.broadcast_as([&outer, inner].concat())?.contiguous()?;
+        whole.reshape((outer.iter().product::<usize>(), inner[0], inner[1]))
+    };
+    let product = stacked(a)?.matmul(&stacked(b)?)?;
+    product.reshape([&outer[..], &product.dims()[1..]].concat())
+}
+
 /// The numbers of a contiguous tensor in memory.
 pub fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     let CpuStorage::F32(all) = storage else { bail!("this kernel computes in f32; convert its inputs with to_dtype") };
@@ -20,8 +33,8 @@ pub fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]>
 
 /// W⁺ = Wᵀ(W Wᵀ)⁻¹ for every head: `[H, d_h, d]` gives `[H, d, d_h]`.
 pub fn pseudo_inverse(w: &Tensor) -> Result<Tensor> {
-    let transposed = w.transpose(1, 2)?.contiguous()?;
-    transposed.matmul(&inverse(&w.matmul(&transposed)?)?)
+    let transposed = w.transpose(1, 2)?;
+    product(&transposed, &inverse(&product(w, &transposed)?)?)
 }
 
 /// The inverses of `[…, n, n]`; that of a singular matrix is 0, as 1/0 is 0. It is computed on the CPU.
@@ -45,8 +58,8 @@ impl CustomOp1 for Inverse {
 
     /// d(A⁻¹) = −A⁻¹ dA A⁻¹, so ∂A = −A⁻ᵀ ∂(A⁻¹) A⁻ᵀ.
     fn bwd(&self, _: &Tensor, inverse: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        let transposed = inverse.transpose(D::Minus2, D::Minus1)?.contiguous()?;
-        Ok(Some(transposed.matmul(&grad.contiguous()?)?.matmul(&transposed)?.neg()?))
+        let transposed = inverse.transpose(D::Minus2, D::Minus1)?;
+        Ok(Some(product(&product(&transposed, grad)?, &transposed)?.neg()?))
     }
 }
 

@@ -5,6 +5,7 @@
 //! knows are used.
 
 use super::blocks::Size;
+use super::matrix::{inverse, product};
 use super::visible::Visible;
 use candle_core::{Device, Result, Tensor};
 
@@ -94,7 +95,7 @@ pub fn decays(steps: &Tensor, size: &Size) -> Result<Tensor> {
 
 /// x_t·y_n.
 pub fn dot(row: &Tensor, token: &Tensor) -> Result<Tensor> {
-    row.squeeze(3)?.broadcast_matmul(&token.squeeze(2)?.transpose(2, 3)?)?.unsqueeze(4)
+    product(&row.squeeze(3)?, &token.squeeze(2)?.transpose(2, 3)?)?.unsqueeze(4)
 }
 
 /// |x_t − y_n|².
@@ -117,7 +118,7 @@ pub fn outer(x: &Tensor, y: &Tensor) -> Result<Tensor> {
 pub fn solve(matrix: &Tensor, right: &Tensor) -> Result<Tensor> {
     let (batch, heads, queries, _, head) = right.dims5()?;
     let matrix = matrix.broadcast_as((batch, heads, queries, head, head))?;
-    super::matrix::inverse(&matrix)?.matmul(&right.transpose(3, 4)?.contiguous()?)?.transpose(3, 4)
+    product(&inverse(&matrix)?, &right.transpose(3, 4)?)?.transpose(3, 4)
 }
 
 /// Which pairs of a query and a token take part.
@@ -174,13 +175,13 @@ impl Seen {
     /// Σ_n w_tn y_n.
     pub fn apply(&self, tile: &Tensor, token: &Tensor) -> Result<Tensor> {
         let tile = self.or(tile, 0.0)?.squeeze(4)?;
-        tile.broadcast_matmul(&token.squeeze(2)?)?.unsqueeze(3)
+        product(&tile, &token.squeeze(2)?)?.unsqueeze(3)
     }
 
     /// Σ_n w x yᵀ.
     pub fn moment(&self, w: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let left = self.or(&w.broadcast_mul(x)?, 0.0)?;
-        left.transpose(3, 4)?.contiguous()?.broadcast_matmul(y)
+        product(&left.transpose(3, 4)?, y)
     }
 
     /// The τ of every row with Σ_n [scale·s − τ]₊^p = 1, for scores with the maximum 0, so that −1 ≤ τ ≤ 0.
