@@ -14,7 +14,7 @@ fn main() {
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "recipe"));
     files.sort();
-    let recipes = build::compile(&files, Target::Candle);
+    let recipes = build::compile(&files, Target::Cpu);
     let engines: String = recipes.iter().map(engine).collect();
     let rows =
         recipes.iter().map(|r| format!("        {:?} => Some(Box::new({}::Compiled)),\n", recipe_hash(r), r.name));

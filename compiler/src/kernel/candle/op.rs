@@ -6,7 +6,7 @@
 
 use super::{Subject, numbers};
 use crate::check::recipe::ParamValue;
-use crate::kernel::{names, pass};
+use crate::kernel::names;
 use crate::plan::schedule::Domain;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -105,13 +105,12 @@ fn kept(subject: &Subject) -> TokenStream {
         true => (quote!(), quote!(_size)),
         false => (quote!(numbers: Vec<f32>,), quote!(size)),
     };
-    let saved = pass::uses_saved(&subject.plan.forward).then(|| quote!(saved: Saved,));
     quote! {
         /// The inputs head by head, and what the forward pass leaves.
         struct Kept {
             #(#fields: Vec<f32>,)*
             #field
-            #saved
+            saved: Saved,
         }
 
         impl Kept {
@@ -131,14 +130,6 @@ fn forward(subject: &Subject) -> TokenStream {
         true => quote!(let queries = floats(s1, l1)?;),
         false => quote!(let _ = (s1, l1);),
     };
-    // The saved values are taken out while the kernel writes them, as it reads the inputs beside them.
-    let (kept, saved, argument, put_back) = match pass::uses_saved(&subject.plan.forward) {
-        true => {
-            (quote!(let mut kept), quote!(saved: Saved::default()), quote!(&mut saved,), quote!(kept.saved = saved;))
-        }
-        false => (quote!(let kept), quote!(), quote!(), quote!()),
-    };
-    let room = pass::uses_saved(&subject.plan.forward).then(|| quote!(let mut saved = Saved::new(size);));
     quote! {
         fn cpu_fwd(
             &self,
@@ -150,11 +141,11 @@ fn forward(subject: &Subject) -> TokenStream {
             #queries
             let tokens = floats(s2, l2)?;
             #unused
-            #kept = Kept { #(#fields: #cuts,)* #numbers #saved };
-            #room
+            let mut kept = Kept { #(#fields: #cuts,)* #numbers saved: Saved::default() };
+            let mut saved = Saved::default();
             let mut out = vec![0.0; size.all_heads() * size.queries * size.head];
-            forward(size, &self.visible, &kept.inputs(size), #argument &mut out);
-            #put_back
+            forward(size, &self.visible, &kept.inputs(size), &mut saved, &mut out);
+            kept.saved = saved;
             let _ = self.kept.set(kept);
             let shape = (size.batch, size.queries, size.heads * size.head);
             Ok((CpuStorage::F32(merge(&[&out], self.queries())), Shape::from(shape)))
@@ -203,20 +194,6 @@ fn backward(subject: &Subject) -> TokenStream {
         false => (quote!(), quote!(None), quote!(_)),
     };
     let length = learns.then(|| quote!(let length = numbers.elem_count();));
-    let cotangent = pass::reads_cotangent(plan, &plan.backward);
-    let (grad_out, argument) = match cotangent {
-        true => (
-            quote! {
-                let grad = grad.contiguous()?;
-                let (storage, layout) = grad.storage_and_layout();
-                let Storage::Cpu(storage) = &*storage else { bail!("a gradient left the CPU") };
-                let grad_out = split(floats(storage, layout)?, self.queries(), 0, 1);
-            },
-            quote!(&grad_out,),
-        ),
-        false => (quote!(let _ = grad;), quote!()),
-    };
-    let saved = pass::uses_saved(&plan.backward).then(|| quote!(&kept.saved,));
     quote! {
         fn bwd(
             &self,
@@ -225,9 +202,12 @@ fn backward(subject: &Subject) -> TokenStream {
         ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
             let size = &self.size;
             let Some(kept) = self.kept.get() else { bail!("the backward pass needs a forward pass before it") };
-            #grad_out
+            let grad = grad.contiguous()?;
+            let (storage, layout) = grad.storage_and_layout();
+            let Storage::Cpu(storage) = &*storage else { bail!("a gradient left the CPU") };
+            let grad_out = split(floats(storage, layout)?, self.queries(), 0, 1);
             let mut gradients = Gradients::new(size);
-            backward(size, &self.visible, &kept.inputs(size), #argument #saved &mut gradients);
+            backward(size, &self.visible, &kept.inputs(size), &grad_out, &kept.saved, &mut gradients);
             #of_query
             let tokens = merge(&[#(#tokens),*], self.tokens());
             #length
