@@ -164,8 +164,12 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
     // A direction that later passes read again is written once, as the output.
     let is_output = |id: &&Id| matches!(pass.places.get(id), Some(Place::Output(_)));
     let copied = pass.saved.iter().filter(|_| pass.is_saving).filter(is_output).map(|id| {
-        let name = names::saved(*id);
-        quote!(saved.#name.clear(); saved.#name.extend_from_slice(out);)
+        let (name, shares) = (names::saved(*id), format_ident!("{}_parts", names::output(&pass.outputs[0])));
+        quote! {
+            drop(#shares);
+            saved.#name.clear();
+            saved.#name.extend_from_slice(out);
+        }
     });
     let visibility = if pass.is_scan { quote!() } else { quote!(pub) };
     let arguments = cotangent.clone().into_iter().chain(saved.clone()).chain([target]);
