@@ -25,7 +25,10 @@ fn problem(case: &Case, env: &Env, visible: &Visible) -> Problem {
     let size = Size { batch: 1, heads: 1, queries, tokens, head };
     let of = |name: &str| env.values[name].data.iter().map(|x| *x as f32).collect::<Vec<f32>>();
     let mut tensors: std::collections::BTreeMap<String, Vec<f32>> =
-        [("q", "q"), ("k", "k"), ("v", "v"), (GRAD_OUT, "g")].into_iter().map(|(to, from)| (to.into(), of(from))).collect();
+        [("q", "q"), ("k", "k"), ("v", "v"), (GRAD_OUT, "g")]
+            .into_iter()
+            .map(|(to, from)| (to.into(), of(from)))
+            .collect();
     for constraint in &case.recipe().constraints {
         let raw = plan::unconstrained(&constraint.vector);
         tensors.insert(constraint.vector.name.to_string(), of(&raw.name));
@@ -137,7 +140,9 @@ fn scores_of_ten_thousand_stay_finite() {
         }
         let problem = problem(&case, &env, &visible);
         let name = &case.recipe().name;
-        for engine in [find(case.recipe(), &case.plan).expect("a kernel"), Box::new(Interpreted::new(case.plan.clone()))] {
+        for engine in
+            [find(case.recipe(), &case.plan).expect("a kernel"), Box::new(Interpreted::new(case.plan.clone()))]
+        {
             for (what, values) in run(&*engine, &problem) {
                 assert!(values.iter().all(|x| x.is_finite()), "{name}: {what} is not finite");
             }

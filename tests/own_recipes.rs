@@ -57,13 +57,17 @@ fn holds(text: &str, run: impl Fn(&Env, &Visible) -> Values) {
 #[test]
 #[allow(non_snake_case)]
 fn a_robust_distance() {
-    holds(include_str!("../examples/own_recipes/cauchy.recipe"), |env, visible| kernel!(cauchy, env, visible, [q, k, v, s, T]));
+    holds(include_str!("../examples/own_recipes/cauchy.recipe"), |env, visible| {
+        kernel!(cauchy, env, visible, [q, k, v, s, T])
+    });
 }
 
 #[test]
 #[allow(non_snake_case)]
 fn an_angle() {
-    holds(include_str!("../examples/own_recipes/cosine.recipe"), |env, visible| kernel!(cosine, env, visible, [q, k, v, T]));
+    holds(include_str!("../examples/own_recipes/cosine.recipe"), |env, visible| {
+        kernel!(cosine, env, visible, [q, k, v, T])
+    });
 }
 
 #[test]

@@ -109,7 +109,7 @@ pub fn compile(recipe: &Recipe, target: Target, options: &Options) -> Result<Str
     let plan = plan::plan(&derivation, options)?;
     Ok(match target {
         Target::Cpu => kernel::cpu(&plan, &derivation),
-        Target::Candle => kernel::cpu(&plan, &derivation),
+        Target::Candle => kernel::candle(&plan, &derivation)?,
     })
 }
 

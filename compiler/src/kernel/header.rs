@@ -4,6 +4,10 @@ use crate::derive::Derivation;
 use crate::emit::document::{Extras, Stage, document};
 use crate::emit::text;
 
+/// A kernel follows its plan line by line, also where a person would write less.
+const ALLOWED: &str = "#![allow(clippy::borrow_deref_ref, clippy::erasing_op, clippy::identity_op)]\n\
+    #![allow(clippy::let_and_return, clippy::manual_memcpy, clippy::needless_borrow)]\n";
+
 /// The derived rule, and what a manifest needs.
 pub fn header(derivation: &Derivation, dependencies: &str) -> String {
     let stages = [Stage::Energy, Stage::Gradient, Stage::Update];
@@ -20,5 +24,6 @@ pub fn header(derivation: &Derivation, dependencies: &str) -> String {
     lines.extend(["```".to_string(), String::new(), "It needs these crates:".to_string(), "```toml".to_string()]);
     lines.extend(dependencies.lines().map(str::to_string));
     lines.push("```".to_string());
-    lines.iter().map(|line| format!("//! {line}").trim_end().to_string() + "\n").collect()
+    let comment: String = lines.iter().map(|line| format!("//! {line}").trim_end().to_string() + "\n").collect();
+    format!("{comment}{ALLOWED}")
 }

@@ -4,6 +4,7 @@
 //! sixteen numbers that the compiler turns into vector instructions. A file is complete: behind the kernel it carries
 //! the primitives it calls, none of which knows an attention.
 
+mod candle;
 mod hash;
 mod header;
 mod interface;
@@ -16,7 +17,7 @@ pub use hash::recipe_hash;
 pub use interface::{Field, Interface, interface};
 
 use crate::derive::Derivation;
-use crate::plan::Plan;
+use crate::plan::{Plan, Unsupported};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -41,6 +42,15 @@ pub fn cpu(plan: &Plan, derivation: &Derivation) -> String {
     let header = header::header(derivation, DEPENDENCIES);
     let body = kernel(plan, derivation);
     format!("{header}\n{}\n{}", formatted(body), primitives(&used_primitives(plan)))
+}
+
+/// The same kernel inside of a layer for candle.
+pub fn candle(plan: &Plan, derivation: &Derivation) -> Result<String, Unsupported> {
+    let header = header::header(derivation, &format!("{}{DEPENDENCIES}", candle::DEPENDENCIES));
+    let body = kernel(plan, derivation);
+    let layer = candle::layer(plan, derivation)?;
+    let used = [used_primitives(plan), candle::pasted(plan, derivation)].concat();
+    Ok(format!("{header}\n{}\n{}\n{}", formatted(body), formatted(layer), primitives(&used)))
 }
 
 fn kernel(plan: &Plan, derivation: &Derivation) -> TokenStream {
@@ -83,7 +93,7 @@ fn primitives(used: &[&str]) -> String {
     let mut text = String::from(
         "/// What the kernel is made of; nothing here knows an attention.\n#[allow(dead_code)]\nmod primitives {\n",
     );
-    for (name, source) in PRIMITIVES.iter().filter(|(name, _)| used.contains(name)) {
+    for (name, source) in PRIMITIVES.iter().chain(&candle::PASTED).filter(|(name, _)| used.contains(name)) {
         text.push_str(&format!("    pub mod {name} {{\n"));
         for line in source.lines() {
             match line.is_empty() {

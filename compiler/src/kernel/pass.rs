@@ -157,6 +157,16 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         let (name, length) = (names::saved(id), names::share(Domain::of(plan.graph.axes(id))));
         quote!(saved.#name.resize(heads * #length, 0.0);)
     });
+    // A direction that later passes read again is written once, as the output.
+    let is_output = |id: &&Id| matches!(pass.places.get(id), Some(Place::Output(_)));
+    let copied = pass.saved.iter().filter(|_| pass.is_saving).filter(is_output).map(|id| {
+        let (name, shares) = (names::saved(*id), format_ident!("{}_parts", names::output(&pass.outputs[0])));
+        quote! {
+            drop(#shares);
+            saved.#name.clear();
+            saved.#name.extend_from_slice(out);
+        }
+    });
     let visibility = if pass.is_scan { quote!() } else { quote!(pub) };
     let arguments = cotangent.clone().into_iter().chain(saved.clone()).chain([target]);
     quote! {
@@ -180,6 +190,7 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
                 workspace.resize(task.room().max(workspace.len()), 0.0);
                 pulp::Arch::new().dispatch(#head { workspace, ..task });
             });
+            #(#copied)*
         }
     }
 }

@@ -60,7 +60,7 @@ pub fn part(array: &[f32], i: usize, count: usize) -> &[f32] {
 }
 
 /// The same for an array that is written.
-pub fn parts<'a>(array: &'a mut [f32], count: usize) -> impl Iterator<Item = &'a mut [f32]> {
+pub fn parts(array: &mut [f32], count: usize) -> impl Iterator<Item = &mut [f32]> {
     let length = (array.len() / count.max(1)).max(1);
     array.chunks_mut(length)
 }
