@@ -32,3 +32,52 @@ fn plans_compute_what_the_formulas_say() {
         }
     }
 }
+
+/// Random energies: sums of products of what the language offers, under random globals, values and optimizers.
+fn random_recipe(seed: u64) -> String {
+    let mut random = energyc::ir::sample::Random::new(seed);
+    let mut pick = |choices: &[&str]| choices[random.below(choices.len())].to_string();
+    let numbers = ["dot(q, k)", "norm(q - k)^2", "norm(q - k)", "sum(abs(q - k))", "sum(abs(q - k)^1.5)", "dot(k, k)"];
+    let smooth = ["log(1 + norm(q - k)^2)", "exp(-norm(q - k)^2 / 8)", "abs(dot(q, k))", "sum(q^2 * k)"];
+    let (first, second, third) = (pick(&numbers), pick(&smooth), pick(&["1", "a", "a^2", "1 / (1 + a^2)"]));
+    let energy = match pick(&["sum", "product", "choice"]).as_str() {
+        "sum" => format!("{first} + {third} * {second}"),
+        "product" => format!("{third} * ({first}) / (2 + ({second})^2)"),
+        _ => format!("if norm(q - k) <= 1.5 {{ {first} }} else {{ {third} * {second} }}"),
+    };
+    let global = pick(&[
+        "lse(T = learn(2, per head))",
+        "tsallis(alpha = 1.5, T = 3)",
+        "tsallis(alpha = 2, T = 3)",
+        "square_sum(T = 1)",
+        "gated_square_sum(T = 1, gamma = gate(sigmoid))",
+        "norm_entropy(gamma = 2, T = 4)",
+    ]);
+    let values = pick(&["free", "tied"]);
+    format!(
+        "recipe random {{ local mine(a) {{ E = {energy} }} global {global}; optimizer gd; values {values}; \
+         param a = learn(0.7); }}"
+    )
+}
+
+#[test]
+fn random_recipes_have_plans_that_compute_them() {
+    let mut compared = 0;
+    for seed in 0..48 {
+        let text = random_recipe(seed);
+        // Some energies are not energies: those that do not depend on the query, or that the checks refuse.
+        let (Some(recipe), _) = energyc::pipeline::front(&text) else { continue };
+        let case = chain::Case::of(&recipe);
+        let size = HeadSize { queries: 4, tokens: 6, head: 3 };
+        for (mask, visible) in masks(size.queries, size.tokens, false) {
+            let env = case.sample(size, &visible, seed);
+            let expected = case.reference(&env);
+            if expected.values().flatten().any(|x| !x.is_finite() || x.abs() > 1e6) {
+                continue;
+            }
+            agree(&format!("{text} {mask}"), &expected, &case.planned::<f64>(&env, &visible), 1e-7);
+            compared += 1;
+        }
+    }
+    assert!(compared > 150, "only {compared} comparisons");
+}
