@@ -60,7 +60,7 @@ pub fn run_head<'a, T: Real>(
     saved: &mut [Vec<T>],
     outputs: &mut [Vec<T>],
 ) {
-    let blocks = if pass.is_scan { vec![0..size.queries] } else { blocks(visible, size.queries) };
+    let blocks = if pass.is_scan { std::iter::once(0..size.queries).collect() } else { blocks(visible, size.queries) };
     let rows = blocks.iter().map(|b| b.len()).max().unwrap_or(0);
     let widest = blocks.iter().map(|b| visible.of_block(b.clone()).len()).max().unwrap_or(0);
     let width = if pass.is_scan { 0 } else { widest };

@@ -264,7 +264,7 @@ impl Context<'_> {
         let mut code = TokenStream::new();
         for id in self.loads(l) {
             let (name, value) = (names::value(id), self.number(id));
-            if name.to_string() != value.to_string() {
+            if name != value.to_string() {
                 code.extend(quote!(let #name = #value;));
             }
         }

@@ -166,7 +166,7 @@ fn moment(context: &Context, w: Id, x: Id, y: Id) -> TokenStream {
     // A vector per token is already laid out as a matrix.
     let is_stored = |id: Id| {
         let is_map = matches!(context.graph[id].op, Op::Map(..));
-        Domain::of(context.graph.axes(id)) == Domain::KeyVector && !(is_map && !context.pass.places.contains_key(&id))
+        Domain::of(context.graph.axes(id)) == Domain::KeyVector && (!is_map || context.pass.places.contains_key(&id))
     };
     let (fill, matrix) = if is_stored(y) {
         let array = context.array(y);
