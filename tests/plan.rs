@@ -55,8 +55,7 @@ fn random_recipe(seed: u64) -> String {
     ]);
     let values = pick(&["free", "tied"]);
     format!(
-        "recipe random {{ local mine(a) {{ E = {energy} }} global {global}; optimizer gd; values {values}; \
-         param a = learn(0.7); }}"
+        "recipe random {{ local mine(a = learn(0.7)) {{ E = {energy} }} global {global}; optimizer gd; values {values}; }}"
     )
 }
 
