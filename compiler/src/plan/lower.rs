@@ -1,7 +1,7 @@
 //! Lowering: terms of the algebra become values of the graph.
 //!
 //! The only question asked of a term is along which axes it extends. Sums are where work happens: factors without the
-//! summed axis come out, what is left becomes a matrix product if its factors separate ([`super::separate`]) and a
+//! summed axis come out, what is left becomes a matrix product if its factors separate (`separate.rs`) and a
 //! fused loop otherwise. Weights become what they are: a maximum, exponentials and their sum; or a threshold and a
 //! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
 
