@@ -7,6 +7,7 @@
 use crate::ir::{Axis, Entropy, Func, Leaf, Role, rational::to_f64};
 use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
+use crate::primitives::blocks::{next_block, seen_by};
 use crate::primitives::product::{Strides, distances, multiply};
 use crate::primitives::real::Real;
 use crate::primitives::scan::{Course, Scan};
@@ -38,15 +39,6 @@ impl HeadSize {
     }
 }
 
-/// Entries of a tile that a block of rows may have; more would leave the cache.
-const TILE_ENTRIES: usize = 1 << 16;
-const MOST_ROWS: usize = 64;
-
-/// How many queries go together when they see up to `tokens` tokens.
-pub fn rows_per_block(tokens: usize) -> usize {
-    (TILE_ENTRIES / tokens.max(1)).clamp(8, MOST_ROWS)
-}
-
 /// Runs a pass over one head.
 ///
 /// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
@@ -60,9 +52,10 @@ pub fn run_head<'a, T: Real>(
     saved: &mut [Vec<T>],
     outputs: &mut [Vec<T>],
 ) {
-    let blocks = if pass.is_scan { std::iter::once(0..size.queries).collect() } else { blocks(visible, size.queries) };
+    let intervals = visible.intervals();
+    let blocks = if pass.is_scan { std::iter::once(0..size.queries).collect() } else { blocks(visible) };
     let rows = blocks.iter().map(|b| b.len()).max().unwrap_or(0);
-    let widest = blocks.iter().map(|b| visible.of_block(b.clone()).len()).max().unwrap_or(0);
+    let widest = blocks.iter().map(|b| seen_by(&intervals[b.clone()]).len()).max().unwrap_or(0);
     let width = if pass.is_scan { 0 } else { widest };
     let mut machine = Machine::new(graph, pass, size, visible, input, rows, width);
     let given = saved.iter_mut().enumerate().map(|(i, x)| (Place::Saved(i), x));
@@ -76,7 +69,7 @@ pub fn run_head<'a, T: Real>(
     }
     pass.before.iter().for_each(|step| machine.step(step));
     for rows in blocks {
-        machine.block = Block { keys: visible.of_block(rows.clone()), rows, pitch: width.max(1) };
+        machine.block = Block { keys: seen_by(&intervals[rows.clone()]), rows, pitch: width.max(1) };
         if !pass.is_scan {
             machine.fill_decays();
         }
@@ -90,14 +83,10 @@ pub fn run_head<'a, T: Real>(
 }
 
 /// The blocks of queries that go together.
-fn blocks(visible: &Visible, queries: usize) -> Vec<Range<usize>> {
-    let mut blocks = Vec::new();
-    let mut start = 0;
-    while start < queries {
-        let widest = visible.of_block(start..queries.min(start + MOST_ROWS)).len();
-        let end = queries.min(start + rows_per_block(widest));
-        blocks.push(start..end);
-        start = end;
+fn blocks(visible: &Visible) -> Vec<Range<usize>> {
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    while let Some(start) = Some(blocks.last().map_or(0, |b| b.end)).filter(|start| *start < visible.queries()) {
+        blocks.push(next_block(visible.intervals(), start));
     }
     blocks
 }

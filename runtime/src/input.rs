@@ -4,7 +4,7 @@
 //! Positions beyond the length of their sequence are absent, so what a file has there is never looked at.
 
 use crate::mask::Mask;
-use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, Size};
+use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, Size, symbols};
 use crate::tensors::{LENGTHS, Tensor, Tensors};
 use energyc::check::recipe::{Param, ParamValue, Recipe, Values};
 use energyc::diagnostic::nearest;
@@ -278,7 +278,7 @@ impl Entry<'_> {
 fn initial(param: &Param, size: Size) -> Option<f32> {
     match &param.value {
         ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. } => {
-            Some(number(value, &Env::new(size.symbols())) as f32)
+            Some(number(value, &Env::new(symbols(size))) as f32)
         }
         ParamValue::Gate(_) | ParamValue::Decay(_) => None,
     }

@@ -12,7 +12,6 @@ pub mod engine;
 pub mod input;
 pub mod mask;
 pub mod problem;
-pub mod registry;
 pub mod tensors;
 
 pub use energyc as compiler;

@@ -5,32 +5,17 @@ use energyc::ir::eval::Sizes;
 use energyc::primitives::visible::Visible;
 use std::collections::BTreeMap;
 
-/// The lengths of the arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub batch: usize,
-    pub heads: usize,
-    pub queries: usize,
-    pub tokens: usize,
-    /// d_h.
-    pub head: usize,
+pub use energyc::primitives::blocks::Size;
+
+/// The lengths of one head's arrays.
+pub fn of_head(size: Size) -> HeadSize {
+    HeadSize { queries: size.queries, tokens: size.tokens, head: size.head }
 }
 
-impl Size {
-    /// How many heads there are over the whole batch; the i-th is head i mod H of sequence i / H.
-    pub fn all_heads(&self) -> usize {
-        self.batch * self.heads
-    }
-
-    pub fn of_head(&self) -> HeadSize {
-        HeadSize { queries: self.queries, tokens: self.tokens, head: self.head }
-    }
-
-    /// The sizes the language knows; the model is as wide as its heads together.
-    pub fn symbols(&self) -> Sizes {
-        let Size { heads, queries, tokens, head, .. } = *self;
-        Sizes { queries, tokens, head, model: heads * head, heads }
-    }
+/// The sizes the language knows; the model is as wide as its heads together.
+pub fn symbols(size: Size) -> Sizes {
+    let Size { heads, queries, tokens, head, .. } = size;
+    Sizes { queries, tokens, head, model: heads * head, heads }
 }
 
 /// One call of a kernel.

@@ -3,7 +3,7 @@
 use super::names;
 use crate::ir::{Axis, Func, Rational, Role, rational};
 use crate::plan::graph::{Fold, Graph, Id, Map, Op};
-use crate::plan::schedule::{Domain, Loop, Pass, Place};
+use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::plan::text::describe;
 use num_traits::{Signed, ToPrimitive};
 use proc_macro2::{Literal, TokenStream};
@@ -67,14 +67,15 @@ impl Context<'_> {
     }
 
     /// A slice of a value's array for one run of the loop's inner direction.
-    fn slice(&self, id: Id, is_written: bool) -> TokenStream {
+    fn slice(&self, id: Id, domain: Domain, is_written: bool) -> TokenStream {
         let array = self.array(id);
         let row = self.row(id);
         let range = match Domain::of(self.graph.axes(id)) {
             Domain::RowVector => quote!((#row) * head..(#row) * head + head),
             Domain::KeyVector => quote!(n * head..n * head + head),
             Domain::Tile => quote!(r * pitch..(r + 1) * pitch),
-            Domain::Key => quote!(first..),
+            // A tile begins with the first token of its block.
+            Domain::Key if domain == Domain::Tile => quote!(keys.start..),
             _ => quote!(..),
         };
         if is_written { quote!(&mut #array[#range]) } else { quote!(&#array[#range]) }
@@ -125,7 +126,7 @@ impl Context<'_> {
         let Op::Map(map, operands) = &self.graph[id].op else { return quote!(0.0) };
         let x: Vec<TokenStream> = operands.iter().map(|&o| self.operand(o, domain, maps)).collect();
         match map {
-            Map::Add => self.sum(operands, &x),
+            Map::Add => quote!(#(#x)+*),
             Map::Mul => {
                 let is_minus_one = |id: Id| self.graph.is_int(id, -1);
                 match is_minus_one(operands[0]) {
@@ -165,11 +166,6 @@ impl Context<'_> {
                 quote!(#x.larger(0.0))
             }
         }
-    }
-
-    fn sum(&self, operands: &[Id], x: &[TokenStream]) -> TokenStream {
-        let _ = operands;
-        quote!(#(#x)+*)
     }
 
     /// What is needed of a loop's operands that does not change inside: `let x = …;`, in order.
@@ -216,7 +212,7 @@ impl Context<'_> {
             Domain::Key => {
                 let numbers = self.numbers(l, |_| true);
                 let run = self.run(l, &quote!(0), &quote!(size.tokens));
-                quote! { { let first = 0; #numbers #run } }
+                quote! { { #numbers #run } }
             }
             Domain::KeyVector => {
                 let outer = self.numbers(l, |d| d == Domain::Scalar);
@@ -239,7 +235,6 @@ impl Context<'_> {
                 let clear = self.clear(l);
                 quote! { {
                     #outer
-                    let first = keys.start;
                     for r in 0..rows {
                         let seen = &visible[block.start + r];
                         if seen.is_empty() { #blank continue; }
@@ -251,11 +246,6 @@ impl Context<'_> {
                 } }
             }
             Domain::Triple => self.triple(l),
-        };
-        // `first` is only needed where numbers per token are read.
-        let body = match body.to_string().contains("first ..") {
-            true => body,
-            false => without_first(body),
         };
         quote!(#notes #body)
     }
@@ -341,8 +331,8 @@ impl Context<'_> {
 
     /// Whether a tile goes into a matrix product, which looks at all of it.
     fn is_multiplied(&self, id: Id) -> bool {
-        let uses = |step: &crate::plan::schedule::Step| match step {
-            crate::plan::schedule::Step::Node(node) => match &self.graph[*node].op {
+        let uses = |step: &Step| match step {
+            Step::Node(node) => match &self.graph[*node].op {
                 Op::Apply { tile, .. } | Op::Gather { tile, .. } => *tile == id,
                 _ => false,
             },
@@ -354,7 +344,7 @@ impl Context<'_> {
     /// One run along the inner direction, from `from` to `to`.
     fn run(&self, l: &Loop, from: &TokenStream, to: &TokenStream) -> TokenStream {
         let loads = self.loads(l).into_iter().filter(|id| self.is_inner(*id, l.domain)).map(|id| {
-            let (name, slice) = (names::value(id), self.slice(id, false));
+            let (name, slice) = (names::value(id), self.slice(id, l.domain, false));
             quote!(let #name = lanes::load(#slice, at);)
         });
         let maps: Vec<TokenStream> = (l.maps.iter().filter(|id| self.is_inner(**id, l.domain)))
@@ -368,7 +358,7 @@ impl Context<'_> {
         let mut needs_mask = false;
         for &id in l.stores.iter() {
             let (value, lanes_of) = (names::value(id), quote::format_ident!("{}_lanes", names::value(id)));
-            let slice = self.slice(id, true);
+            let slice = self.slice(id, l.domain, true);
             before.extend(quote!(let mut #lanes_of = [0.0f32; LANES];));
             let is_tile = l.domain == Domain::Tile;
             needs_mask |= is_tile;
@@ -402,7 +392,7 @@ impl Context<'_> {
                 (false, _) => {
                     before.extend(quote!(let mut #lanes_of = [0.0f32; LANES];));
                     inside.extend(quote!(#lanes_of[l] = if keep { #x } else { 0.0 };));
-                    let slice = self.slice(id, true);
+                    let slice = self.slice(id, l.domain, true);
                     end.extend(quote!(lanes::add(#slice, at, #lanes_of);));
                 }
             }
@@ -477,21 +467,20 @@ impl Context<'_> {
         if l.maps.is_empty() && !matches!(self.graph[id].op, Op::Number(_)) {
             loads.push(id);
         }
-        let with_loads = Loop { ..l.clone() };
         let numbers = {
             let mut code = TokenStream::new();
             for &load in loads.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
                 let (name, value) = (names::value(load), self.number(load));
                 code.extend(quote!(let #name = #value;));
             }
-            for &map in with_loads.maps.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
+            for &map in l.maps.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
                 let (name, value) = (names::value(map), self.formula(map, Domain::Triple, &l.maps));
                 code.extend(quote!(let #name = #value;));
             }
             code
         };
         let lanes_loads = loads.iter().filter(|id| self.is_inner(**id, Domain::Triple)).map(|&load| {
-            let (name, slice) = (names::value(load), self.slice(load, false));
+            let (name, slice) = (names::value(load), self.slice(load, Domain::Triple, false));
             quote!(let #name = lanes::load(#slice, at);)
         });
         let formulas = l.maps.iter().filter(|id| self.is_inner(**id, Domain::Triple)).map(|&map| {
@@ -513,11 +502,6 @@ impl Context<'_> {
             }
         }
     }
-}
-
-fn without_first(body: TokenStream) -> TokenStream {
-    let text = body.to_string().replace("let first = keys . start ;", "").replace("let first = 0 ;", "");
-    text.parse().unwrap_or(body)
 }
 
 fn product(x: &[TokenStream]) -> TokenStream {

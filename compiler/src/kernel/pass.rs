@@ -5,7 +5,7 @@ use super::names;
 use super::steps;
 use crate::ir::{Leaf, Role};
 use crate::plan::graph::{Graph, Id, Op};
-use crate::plan::schedule::{Domain, Pass, Place, is_accumulated};
+use crate::plan::schedule::{Domain, Pass, Place, Step, is_accumulated};
 use crate::plan::{Plan, decay_sums};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -209,9 +209,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let cuts = cuts(plan, pass);
     let sizes = sizes(plan, pass);
     let start = start(context);
-    let steps = |list: &[crate::plan::schedule::Step]| -> TokenStream {
-        list.iter().map(|step| steps::step(context, step)).collect()
-    };
+    let steps = |list: &[Step]| -> TokenStream { list.iter().map(|step| steps::step(context, step)).collect() };
     let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
     let tiles = tiles(context);
     let ends = ends(plan, context);
@@ -224,7 +222,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
                 #rows
             };
         }
-        let has_tiles = uses_tiles(plan, pass);
+        let has_tiles = uses_tiles(pass);
         let geometry = has_tiles.then(|| {
             quote! {
                 let keys = seen_by(&visible[block.clone()]);
@@ -304,7 +302,7 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     for leaf in decays_read(&plan.graph, pass).iter().filter(|_| !pass.is_scan) {
         all.push((names::decay_tile(leaf), quote!(most_entries)));
     }
-    if multiplies_visibility(plan, pass) {
+    if multiplies_visibility(&plan.graph, pass) {
         all.push((format_ident!("visible_tile"), quote!(most_entries)));
     }
     for leaf in decays(plan, pass) {
@@ -408,15 +406,14 @@ fn start(context: &Context) -> TokenStream {
     code
 }
 
-fn is_node(context: &Context, step: &crate::plan::schedule::Step, is_wanted: impl Fn(&Op) -> bool) -> bool {
-    matches!(step, crate::plan::schedule::Step::Node(id) if is_wanted(&context.graph[*id].op))
+fn is_node(context: &Context, step: &Step, is_wanted: impl Fn(&Op) -> bool) -> bool {
+    matches!(step, Step::Node(id) if is_wanted(&context.graph[*id].op))
 }
 
-fn uses_tiles(plan: &Plan, pass: &Pass) -> bool {
-    let _ = plan;
+fn uses_tiles(pass: &Pass) -> bool {
     pass.rows.iter().any(|step| match step {
-        crate::plan::schedule::Step::Node(_) => true,
-        crate::plan::schedule::Step::Loop(l) => matches!(l.domain, Domain::Tile | Domain::Triple),
+        Step::Node(_) => true,
+        Step::Loop(l) => matches!(l.domain, Domain::Tile | Domain::Triple),
     })
 }
 
@@ -426,11 +423,11 @@ fn decays_read(graph: &Graph, pass: &Pass) -> Vec<Leaf> {
 }
 
 /// Whether a matrix product takes visibility itself as its tile.
-fn multiplies_visibility(plan: &Plan, pass: &Pass) -> bool {
+fn multiplies_visibility(graph: &Graph, pass: &Pass) -> bool {
     pass.rows.iter().any(|step| match step {
-        crate::plan::schedule::Step::Node(id) => match &plan.graph[*id].op {
+        Step::Node(id) => match &graph[*id].op {
             Op::Apply { tile, .. } | Op::Gather { tile, .. } => {
-                matches!(&plan.graph[*tile].op, Op::Input(leaf) if leaf.role == Role::Visible)
+                matches!(&graph[*tile].op, Op::Input(leaf) if leaf.role == Role::Visible)
             }
             _ => false,
         },
@@ -455,14 +452,7 @@ fn tiles(context: &Context) -> TokenStream {
             }
         });
     }
-    let is_visibility = |id: &Id| context.is_visibility(*id);
-    let multiplies = context.pass.rows.iter().any(|step| {
-        is_node(context, step, |op| match op {
-            Op::Apply { tile, .. } | Op::Gather { tile, .. } => is_visibility(tile),
-            _ => false,
-        })
-    });
-    if multiplies {
+    if multiplies_visibility(context.graph, context.pass) {
         code.extend(quote! {
             for r in 0..rows {
                 let row = &mut visible_tile[r * pitch..(r + 1) * pitch];

@@ -15,7 +15,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Heads over the whole batch.
+    /// Heads over the whole batch; the i-th is head i mod H of sequence i / H.
     pub fn all_heads(&self) -> usize {
         self.batch * self.heads
     }

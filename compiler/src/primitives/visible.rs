@@ -81,13 +81,6 @@ impl Visible {
         self.intervals[t].clone()
     }
 
-    /// The tokens any of the queries sees.
-    pub fn of_block(&self, rows: Range<usize>) -> Range<usize> {
-        let seen = || self.intervals[rows.clone()].iter().filter(|i| !i.is_empty());
-        let start = seen().map(|i| i.start).min().unwrap_or(0);
-        start..seen().map(|i| i.end).max().unwrap_or(start)
-    }
-
     /// The position of query `t` in the sequence.
     pub fn position(&self, t: usize) -> usize {
         (t + self.tokens).saturating_sub(self.intervals.len())

@@ -2,7 +2,7 @@
 //! and backward pass and its peak memory in KiB beyond the inputs.
 
 use crate::engine::{Engine, Interpreted};
-use crate::problem::{GRAD_OUT, Problem, Size};
+use crate::problem::{GRAD_OUT, Problem, Size, symbols};
 use candle_core::{D, DType, Device, Tensor, Var};
 use energyc::check::Recipe;
 use energyc::check::recipe::ParamValue;
@@ -47,7 +47,7 @@ pub fn problem(recipe: &Recipe, size: Size) -> Problem {
     for (name, tokens) in [("q", size.queries), ("k", size.tokens), ("v", size.tokens), (GRAD_OUT, size.queries)] {
         tensors.insert(name.to_string(), normal(heads * tokens * size.head));
     }
-    let env = Env::new(size.symbols());
+    let env = Env::new(symbols(size));
     for param in &recipe.params {
         let value = match &param.value {
             ParamValue::Fixed(e) | ParamValue::Learn { init: e, .. } => {

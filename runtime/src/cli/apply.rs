@@ -1,10 +1,9 @@
 //! `energyrun apply`: one step of a recipe on the tensors of a file.
 
-use crate::engine::{Engine, Gradients, Interpreted};
+use crate::engine::{Engine, Gradients, Interpreted, find};
 use crate::input::{Given, Input, input};
 use crate::mask::Mask;
 use crate::problem::{GRAD_ENERGY, GRAD_OUT};
-use crate::registry;
 use crate::tensors::{self, Tensor};
 use clap::ValueEnum;
 use energyc::check::Recipe;
@@ -95,7 +94,7 @@ fn engine(recipe: &Recipe, choice: Option<Choice>) -> Result<(Box<dyn Engine>, O
     let plan = plan.map_err(|why| format!("`{name}` cannot be run: {}", why.0))?;
     let compiled = match choice {
         Some(Choice::Interpreted) => None,
-        _ => registry::find(recipe, &plan),
+        _ => find(recipe, &plan),
     };
     match (compiled, choice) {
         (Some(engine), _) => Ok((engine, None)),

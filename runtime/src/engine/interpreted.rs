@@ -1,7 +1,7 @@
 //! The engine that runs every recipe: its plan, interpreted, the heads of the batch side by side.
 
 use super::{Engine, Forward, Gradients, gathered};
-use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem};
+use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
 use energyc::interpret::run_head;
 use energyc::ir::{Leaf, Role};
 use energyc::plan::Plan;
@@ -45,7 +45,7 @@ impl Interpreted {
 
     fn run_one(&self, problem: &Problem, pass: &Pass, saved: &[Vec<f32>], head: usize) -> Values {
         let graph = &self.plan.graph;
-        let size = problem.size.of_head();
+        let size = of_head(problem.size);
         let length = |id| size.entries(Domain::of(graph.axes(id)));
         let mut saved: Vec<Vec<f32>> = match pass.is_saving {
             true => pass.saved.iter().map(|id| vec![0.0; length(*id)]).collect(),
@@ -112,6 +112,6 @@ fn part(values: &[f32], parts: usize, i: usize) -> &[f32] {
 
 /// The sizes as inputs, in the order they are declared in.
 fn sizes(problem: &Problem) -> [[f32; 1]; 4] {
-    let symbols = problem.size.symbols();
-    energyc::check::inputs::sizes().map(|leaf| [symbols.symbol(&leaf.name).unwrap_or(f64::NAN) as f32])
+    let known = symbols(problem.size);
+    energyc::check::inputs::sizes().map(|leaf| [known.symbol(&leaf.name).unwrap_or(f64::NAN) as f32])
 }

@@ -1,3 +1,0 @@
-//! The recipes whose kernels are compiled in.
-
-pub use crate::engine::find;
