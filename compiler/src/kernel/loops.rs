@@ -1,4 +1,4 @@
-//! Fused loops: one run over sixteen numbers at a time, with everything that does not change in it in front.
+//! Fused loops: one run over a register full of numbers at a time, with everything that does not change in it in front.
 
 use super::names;
 use crate::ir::{Axis, Func, Rational, Role, rational};
@@ -107,7 +107,7 @@ impl Context<'_> {
     }
 
     /// An operand as it is written in a formula: a number, a variable, a lane.
-    fn operand(&self, id: Id, domain: Domain, maps: &[Id]) -> TokenStream {
+    fn operand(&self, id: Id) -> TokenStream {
         if let Op::Number(c) = &self.graph[id].op {
             return literal(c);
         }
@@ -115,56 +115,47 @@ impl Context<'_> {
             return quote!(1.0);
         }
         let name = names::value(id);
-        match maps.contains(&id) || !self.is_inner(id, domain) {
-            true => quote!(#name),
-            false => quote!(#name[l]),
+        quote!(#name)
+    }
+
+    /// The same, for an operation that takes no mixture of numbers and lanes.
+    fn in_lanes(&self, id: Id, domain: Domain) -> TokenStream {
+        let x = self.operand(id);
+        match self.is_inner(id, domain) {
+            true => x,
+            false => quote!(Lanes::all(simd, #x)),
         }
     }
 
-    /// The formula of a map.
-    fn formula(&self, id: Id, domain: Domain, maps: &[Id]) -> TokenStream {
+    /// The formula of a map: of numbers where it does not change along the inner direction, else of lanes.
+    fn formula(&self, id: Id, domain: Domain) -> TokenStream {
         let Op::Map(map, operands) = &self.graph[id].op else { return quote!(0.0) };
-        let x: Vec<TokenStream> = operands.iter().map(|&o| self.operand(o, domain, maps)).collect();
+        let are_lanes = self.is_inner(id, domain);
+        let x: Vec<TokenStream> = operands.iter().map(|&o| self.operand(o)).collect();
+        let first = &x[0];
         match map {
             Map::Add => quote!(#(#x)+*),
-            Map::Mul => {
-                let is_minus_one = |id: Id| self.graph.is_int(id, -1);
-                match is_minus_one(operands[0]) {
-                    true => {
-                        let rest = &x[1..];
-                        {
-                            let p = product(rest);
-                            quote!(-(#p))
-                        }
-                    }
-                    false => product(&x),
-                }
+            Map::Mul if self.graph.is_int(operands[0], -1) => {
+                let p = product(&x[1..]);
+                quote!(-(#p))
             }
-            Map::Pow(r) => power(r, &x[0]),
-            Map::Call(Func::Exp) => {
-                let x = &x[0];
-                quote!(#x.exponential())
-            }
-            Map::Call(Func::Log) => {
-                let x = &x[0];
-                quote!(#x.logarithm())
-            }
-            Map::Call(Func::Abs) => {
-                let x = &x[0];
-                quote!(#x.absolute())
-            }
-            Map::Call(Func::Sign) => {
-                let x = &x[0];
-                quote!(#x.signum0())
+            Map::Mul => product(&x),
+            Map::Pow(r) => power(r, first, are_lanes),
+            Map::Call(Func::Exp) => quote!(#first.exponential()),
+            Map::Call(Func::Log) => quote!(#first.logarithm()),
+            Map::Call(Func::Abs) => quote!(#first.absolute()),
+            Map::Call(Func::Sign) => quote!(#first.signum0()),
+            Map::Select if are_lanes => {
+                let x: Vec<TokenStream> = operands.iter().map(|&o| self.in_lanes(o, domain)).collect();
+                let (a, b, x, y) = (&x[0], &x[1], &x[2], &x[3]);
+                quote!(#a.select(#b, #x, #y))
             }
             Map::Select => {
                 let (a, b, x, y) = (&x[0], &x[1], &x[2], &x[3]);
                 quote!(if #a <= #b { #x } else { #y })
             }
-            Map::Positive => {
-                let x = &x[0];
-                quote!(#x.larger(0.0))
-            }
+            Map::Positive if are_lanes => quote!(#first.positive()),
+            Map::Positive => quote!(#first.larger(0.0)),
         }
     }
 
@@ -179,7 +170,7 @@ impl Context<'_> {
         }
         for &id in l.maps.iter().filter(|id| !self.is_inner(**id, l.domain)) {
             if is_wanted(Domain::of(self.graph.axes(id))) {
-                let (name, value) = (names::value(id), self.formula(id, l.domain, &l.maps));
+                let (name, value) = (names::value(id), self.formula(id, l.domain));
                 code.extend(quote!(let #name = #value;));
             }
         }
@@ -259,7 +250,7 @@ impl Context<'_> {
             }
         }
         for &id in &l.maps {
-            let (name, value) = (names::value(id), self.formula(id, l.domain, &l.maps));
+            let (name, value) = (names::value(id), self.formula(id, l.domain));
             code.extend(quote!(let #name = #value;));
         }
         for &id in &l.stores {
@@ -288,7 +279,7 @@ impl Context<'_> {
         let stores = l.stores.iter().map(|&id| self.keep_number(id));
         let folds = l.folds.iter().map(|&id| {
             let Op::Fold(_, _, x) = self.graph[id].op else { return quote!() };
-            let (array, x) = (self.array(id), self.operand(x, l.domain, &l.maps));
+            let (array, x) = (self.array(id), self.operand(x));
             match self.pass.places.get(&id) {
                 Some(Place::Buffer(..)) => quote!(#array += #x;),
                 _ => quote!(#array[0] += #x;),
@@ -322,8 +313,8 @@ impl Context<'_> {
         for &id in l.stores.iter().filter(|id| self.is_multiplied(**id)) {
             let array = self.array(id);
             code.extend(quote! {
-                #array[r * pitch..r * pitch + from / LANES * LANES].fill(0.0);
-                #array[r * pitch + to.next_multiple_of(LANES)..(r + 1) * pitch].fill(0.0);
+                #array[r * pitch..r * pitch + from].fill(0.0);
+                #array[r * pitch + to..(r + 1) * pitch].fill(0.0);
             });
         }
         code
@@ -343,75 +334,97 @@ impl Context<'_> {
 
     /// One run along the inner direction, from `from` to `to`.
     fn run(&self, l: &Loop, from: &TokenStream, to: &TokenStream) -> TokenStream {
-        let loads = self.loads(l).into_iter().filter(|id| self.is_inner(*id, l.domain)).map(|id| {
-            let (name, slice) = (names::value(id), self.slice(id, l.domain, false));
-            quote!(let #name = lanes::load(#slice, at);)
-        });
-        let maps: Vec<TokenStream> = (l.maps.iter().filter(|id| self.is_inner(**id, l.domain)))
-            .map(|&id| {
-                let (name, value) = (names::value(id), self.formula(id, l.domain, &l.maps));
-                quote!(let #name = #value;)
-            })
-            .collect();
-        let (mut before, mut inside, mut end, mut after) =
-            (TokenStream::new(), TokenStream::new(), TokenStream::new(), TokenStream::new());
+        let loads = self.lanes_loaded(l, |_| true);
+        let maps = self.lanes_computed(l);
         let mut needs_mask = false;
+        let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         for &id in l.stores.iter() {
-            let (value, lanes_of) = (names::value(id), quote::format_ident!("{}_lanes", names::value(id)));
             let slice = self.slice(id, l.domain, true);
-            before.extend(quote!(let mut #lanes_of = [0.0f32; LANES];));
-            let is_tile = l.domain == Domain::Tile;
-            needs_mask |= is_tile;
-            let what = if is_tile { quote!(if keep { #value } else { 0.0 }) } else { quote!(#value) };
-            let what = if self.is_inner(id, l.domain) { what } else { quote!(#value) };
-            inside.extend(quote!(#lanes_of[l] = #what;));
-            end.extend(quote!(lanes::store(#slice, at, #lanes_of);));
+            let value = self.in_lanes(id, l.domain);
+            let is_cut = l.domain == Domain::Tile && self.is_inner(id, l.domain);
+            needs_mask |= is_cut;
+            let only = is_cut.then(|| quote!(.only(keep)));
+            inside.extend(quote!(#value #only.store(#slice, at);));
         }
-        let mut start = TokenStream::new();
         for &id in &l.folds {
-            let Op::Fold(fold, axis, x) = self.graph[id].op else { continue };
-            let x = self.operand(x, l.domain, &l.maps);
-            let lanes_of = quote::format_ident!("{}_lanes", names::value(id));
-            needs_mask = true;
+            let Op::Fold(fold, axis, of) = self.graph[id].op else { continue };
+            let x = self.in_lanes(of, l.domain);
+            let sum = accumulator(id);
             let is_along = match l.domain {
                 Domain::Key | Domain::Tile => axis == Axis::N,
                 _ => axis == Axis::E,
             };
+            // Tiles hold anything outside of what a row sees.
+            let is_cut =
+                l.domain == Domain::Tile || is_along && (fold == Fold::Max || !self.is_0_behind_the_end(of, l));
+            needs_mask |= is_cut;
+            let only = is_cut.then(|| quote!(.only(keep)));
             match (is_along, fold) {
                 (true, Fold::Sum) => {
-                    start.extend(quote!(let mut #lanes_of = [0.0f32; LANES];));
-                    inside.extend(quote!(#lanes_of[l] += if keep { #x } else { 0.0 };));
-                    after.extend(self.finish(id, quote!(lanes::sum(#lanes_of))));
+                    before.extend(quote!(let mut #sum = Lanes::all(simd, 0.0);));
+                    inside.extend(quote!(#sum += #x #only;));
+                    after.extend(self.finish(id, quote!(#sum.sum())));
                 }
                 (true, Fold::Max) => {
-                    start.extend(quote!(let mut #lanes_of = [f32::NEG_INFINITY; LANES];));
-                    inside
-                        .extend(quote!(#lanes_of[l] = if keep { #x } else { f32::NEG_INFINITY }.larger(#lanes_of[l]);));
-                    after.extend(self.finish(id, quote!(lanes::largest(#lanes_of))));
+                    before.extend(quote!(let mut #sum = Lanes::all(simd, f32::NEG_INFINITY);));
+                    inside.extend(quote!(#sum = #x.or(keep, f32::NEG_INFINITY).larger(#sum);));
+                    after.extend(self.finish(id, quote!(#sum.largest())));
                 }
                 (false, _) => {
-                    before.extend(quote!(let mut #lanes_of = [0.0f32; LANES];));
-                    inside.extend(quote!(#lanes_of[l] = if keep { #x } else { 0.0 };));
                     let slice = self.slice(id, l.domain, true);
-                    end.extend(quote!(lanes::add(#slice, at, #lanes_of);));
+                    inside.extend(quote!(#x #only.add_to(#slice, at);));
                 }
             }
         }
-        let keep = needs_mask.then(|| quote!(let keep = lanes::within(at, l, #from, #to - #from);));
+        let keep = needs_mask.then(|| quote!(let keep = lanes::within(simd, at, #from, #to);));
         quote! {
-            #start
-            for at in (#from / LANES * LANES..#to).step_by(LANES) {
-                #(#loads)*
-                #before
-                for l in 0..LANES {
-                    #keep
-                    #(#maps)*
-                    #inside
-                }
-                #end
+            #before
+            for at in lanes::starts(simd, #from, #to) {
+                #loads
+                #maps
+                #keep
+                #inside
             }
             #after
         }
+    }
+
+    /// Whether a value is 0 in lanes behind the end of a row, where everything that is loaded is 0.
+    fn is_0_behind_the_end(&self, id: Id, l: &Loop) -> bool {
+        if !self.is_inner(id, l.domain) {
+            return false;
+        }
+        if !l.maps.contains(&id) {
+            return true;
+        }
+        let Op::Map(map, operands) = &self.graph[id].op else { return false };
+        let is_0 = |&o: &Id| self.is_0_behind_the_end(o, l);
+        match map {
+            Map::Mul => operands.iter().any(is_0),
+            Map::Add => operands.iter().all(is_0),
+            Map::Select => operands[2..].iter().all(is_0),
+            Map::Pow(_) | Map::Positive | Map::Call(Func::Abs | Func::Sign) => is_0(&operands[0]),
+            Map::Call(_) => false,
+        }
+    }
+
+    /// Loads of the lanes that a loop reads.
+    fn lanes_loaded(&self, l: &Loop, is_wanted: impl Fn(Domain) -> bool) -> TokenStream {
+        let is_loaded = |id: &Id| self.is_inner(*id, l.domain) && is_wanted(Domain::of(self.graph.axes(*id)));
+        let load = |id| {
+            let (name, slice) = (names::value(id), self.slice(id, l.domain, false));
+            quote!(let #name = Lanes::load(simd, #slice, at);)
+        };
+        self.loads(l).into_iter().filter(is_loaded).map(load).collect()
+    }
+
+    /// The formulas of the lanes that a loop computes.
+    fn lanes_computed(&self, l: &Loop) -> TokenStream {
+        let formula = |&id: &Id| {
+            let (name, value) = (names::value(id), self.formula(id, l.domain));
+            quote!(let #name = #value;)
+        };
+        l.maps.iter().filter(|id| self.is_inner(**id, l.domain)).map(formula).collect()
     }
 
     /// Stores the result of a fold along the inner direction.
@@ -425,11 +438,12 @@ impl Context<'_> {
         }
     }
 
+    /// A loop over pairs and components. Tokens go in groups that stay in the fastest cache while all rows of the block
+    /// pass over them.
     fn triple(&self, l: &Loop) -> TokenStream {
+        let is_over_components = |id: &Id| matches!(self.graph[*id].op, Op::Fold(_, Axis::E, _));
         let outer = self.numbers(l, |d| d == Domain::Scalar);
         let middle = self.numbers(l, |d| d == Domain::Row);
-        let inner = self.numbers(l, |d| matches!(d, Domain::Tile | Domain::Key));
-        let run = self.run(l, &quote!(0), &quote!(head));
         let starts = l.folds.iter().map(|&id| {
             let (array, row) = (self.array(id), self.row(id));
             match Domain::of(self.graph.axes(id)) {
@@ -437,17 +451,90 @@ impl Context<'_> {
                 _ => quote!(),
             }
         });
+        let run = match l.folds.iter().any(is_over_components) {
+            true => self.along(l),
+            false => self.across(l),
+        };
         quote! { {
             #outer
-            for r in 0..rows {
-                #(#starts)*
-                #middle
-                for n in visible[block.start + r].clone() {
-                    #inner
+            for r in 0..rows { #(#starts)* }
+            for tokens in groups(keys.clone(), head) {
+                for r in 0..rows {
+                    let seen = both(&visible[block.start + r], &tokens);
+                    if seen.is_empty() { continue; }
+                    #middle
                     #run
                 }
             }
         } }
+    }
+
+    /// A run over components for every token, where sums over components stay in registers.
+    fn along(&self, l: &Loop) -> TokenStream {
+        let inner = self.numbers(l, |d| matches!(d, Domain::Tile | Domain::Key));
+        let run = self.run(l, &quote!(0), &quote!(head));
+        quote!(for n in seen { #inner #run })
+    }
+
+    /// A run over tokens for every register of components, where sums over tokens stay in registers.
+    fn across(&self, l: &Loop) -> TokenStream {
+        let of_row = self.lanes_loaded(l, |d| d == Domain::RowVector);
+        let maps = self.lanes_computed(l);
+        let (mut rows, mut loads) = (quote!(seen.clone()), TokenStream::new());
+        let mut pattern = quote!(_n);
+        let mut walk = |row: &proc_macro2::Ident, array: TokenStream| {
+            rows = quote!(#rows.zip(#array));
+            pattern = quote!((#pattern, #row));
+        };
+        for id in self.loads(l) {
+            let (array, row, name) = (self.array(id), token_row(id), names::value(id));
+            match Domain::of(self.graph.axes(id)) {
+                Domain::KeyVector => {
+                    walk(&row, quote!(#array[seen.start * head..seen.end * head].chunks_exact(head)));
+                    loads.extend(quote!(let #name = Lanes::load(simd, #row, at);));
+                }
+                Domain::Tile => {
+                    let start = quote!(r * pitch + seen.start - keys.start);
+                    walk(&name, quote!(#array[#start..#start + seen.len()].iter()));
+                    loads.extend(quote!(let #name = *#name;));
+                }
+                Domain::Key => {
+                    walk(&name, quote!(#array[seen.clone()].iter()));
+                    loads.extend(quote!(let #name = *#name;));
+                }
+                _ => {}
+            }
+        }
+        let is_number = |id: &&Id| !self.is_inner(**id, l.domain) && self.graph.axes(**id).contains(Axis::N);
+        for &id in l.maps.iter().filter(is_number) {
+            let (name, value) = (names::value(id), self.formula(id, l.domain));
+            loads.extend(quote!(let #name = #value;));
+        }
+        let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
+        for &id in &l.folds {
+            let Op::Fold(_, _, x) = self.graph[id].op else { continue };
+            let (sum, x, array, row) = (accumulator(id), self.in_lanes(x, l.domain), self.array(id), token_row(id));
+            match Domain::of(self.graph.axes(id)) {
+                Domain::RowVector => {
+                    let slice = self.slice(id, l.domain, true);
+                    before.extend(quote!(let mut #sum = Lanes::all(simd, 0.0);));
+                    inside.extend(quote!(#sum += #x;));
+                    after.extend(quote!(#sum.add_to(#slice, at);));
+                }
+                _ => {
+                    walk(&row, quote!(#array[seen.start * head..seen.end * head].chunks_exact_mut(head)));
+                    inside.extend(quote!(#x.add_to(#row, at);));
+                }
+            }
+        }
+        quote! {
+            for at in lanes::starts(simd, 0, head) {
+                #of_row
+                #before
+                for #pattern in #rows { #loads #maps #inside }
+                #after
+            }
+        }
     }
 
     /// Statements that leave a vector of one row (and, for a map over pairs, of token `n`) in `target`.
@@ -467,49 +554,48 @@ impl Context<'_> {
         if l.maps.is_empty() && !matches!(self.graph[id].op, Op::Number(_)) {
             loads.push(id);
         }
-        let numbers = {
-            let mut code = TokenStream::new();
-            for &load in loads.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
-                let (name, value) = (names::value(load), self.number(load));
-                code.extend(quote!(let #name = #value;));
-            }
-            for &map in l.maps.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
-                let (name, value) = (names::value(map), self.formula(map, Domain::Triple, &l.maps));
-                code.extend(quote!(let #name = #value;));
-            }
-            code
-        };
+        let mut numbers = TokenStream::new();
+        for &load in loads.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
+            let (name, value) = (names::value(load), self.number(load));
+            numbers.extend(quote!(let #name = #value;));
+        }
+        for &map in l.maps.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
+            let (name, value) = (names::value(map), self.formula(map, Domain::Triple));
+            numbers.extend(quote!(let #name = #value;));
+        }
         let lanes_loads = loads.iter().filter(|id| self.is_inner(**id, Domain::Triple)).map(|&load| {
             let (name, slice) = (names::value(load), self.slice(load, Domain::Triple, false));
-            quote!(let #name = lanes::load(#slice, at);)
+            quote!(let #name = Lanes::load(simd, #slice, at);)
         });
-        let formulas = l.maps.iter().filter(|id| self.is_inner(**id, Domain::Triple)).map(|&map| {
-            let (name, value) = (names::value(map), self.formula(map, Domain::Triple, &l.maps));
-            quote!(let #name = #value;)
-        });
-        let result = self.operand(id, Domain::Triple, &l.maps);
+        let maps = self.lanes_computed(&l);
+        let result = self.in_lanes(id, Domain::Triple);
         let result = match scale {
-            Some(scale) => quote!(#scale * #result),
+            Some(scale) => quote!((#scale * #result)),
             None => result,
         };
         quote! {
             #numbers
-            for at in (0..head).step_by(LANES) {
+            for at in lanes::starts(simd, 0, head) {
                 #(#lanes_loads)*
-                let mut out_lanes = [0.0f32; LANES];
-                for l in 0..LANES { #(#formulas)* out_lanes[l] = #result; }
-                lanes::store(&mut #target, at, out_lanes);
+                #maps
+                #result.store(&mut #target, at);
             }
         }
     }
 }
 
+/// The vector of one token.
+fn token_row(id: Id) -> proc_macro2::Ident {
+    quote::format_ident!("{}_row", names::value(id))
+}
+
+/// The lanes a fold is collected in.
+fn accumulator(id: Id) -> proc_macro2::Ident {
+    quote::format_ident!("{}_lanes", names::value(id))
+}
+
 fn product(x: &[TokenStream]) -> TokenStream {
-    {
-        let mut all = x.iter();
-        let first = all.next().cloned().unwrap_or_default();
-        all.fold(first, |p, x| quote!(#p * #x))
-    }
+    x.iter().cloned().reduce(|p, x| quote!(#p * #x)).unwrap_or(quote!(1.0))
 }
 
 /// A rational number as an f32.
@@ -520,14 +606,14 @@ pub fn literal(c: &Rational) -> TokenStream {
 }
 
 /// x^r, total.
-fn power(r: &Rational, x: &TokenStream) -> TokenStream {
+fn power(r: &Rational, x: &TokenStream, are_lanes: bool) -> TokenStream {
     let r64 = r.to_f64().unwrap_or(1.0);
     if *r == rational::int(2) {
         quote!(#x * #x)
     } else if *r == rational::int(-1) {
-        quote!(if #x == 0.0 { 0.0 } else { 1.0 / #x })
+        if are_lanes { quote!(#x.reciprocal()) } else { quote!(if #x == 0.0 { 0.0 } else { 1.0 / #x }) }
     } else if *r == rational::ratio(1, 2) {
-        quote!(#x.larger(0.0).square_root())
+        if are_lanes { quote!(#x.square_root()) } else { quote!(#x.larger(0.0).square_root()) }
     } else {
         let size = Literal::f64_unsuffixed(r64.abs());
         let r = if r.is_negative() { quote!(-#size) } else { quote!(#size) };

@@ -1,7 +1,7 @@
 //! Kernels: a plan as Rust source.
 //!
-//! The text follows the plan line by line: a matrix product is one call, a fused loop is one loop over lanes of
-//! sixteen numbers that the compiler turns into vector instructions. A file is complete: behind the kernel it carries
+//! The text follows the plan line by line: a matrix product is one call, a fused loop is one loop over
+//! registers full of numbers. A file is complete: behind the kernel it carries
 //! the primitives it calls, none of which knows an attention.
 
 mod candle;
@@ -25,7 +25,8 @@ use quote::quote;
 pub const DEPENDENCIES: &str = "gemm = \"0.19\"\npulp = \"0.22\"\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 9] = [
+const PRIMITIVES: [(&str, &str); 10] = [
+    ("functions", include_str!("../primitives/functions.rs")),
     ("real", include_str!("../primitives/real.rs")),
     ("lanes", include_str!("../primitives/lanes.rs")),
     ("blocks", include_str!("../primitives/blocks.rs")),

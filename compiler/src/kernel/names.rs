@@ -241,7 +241,7 @@ fn gradients(plan: &Plan, pass: &Pass) -> TokenStream {
 /// The primitives a plan calls, in the order of the file.
 pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     let ops = || plan.graph.nodes.iter().map(|node| &node.op);
-    let mut used = vec!["real", "lanes", "blocks", "product"];
+    let mut used = vec!["functions", "real", "lanes", "blocks", "product"];
     if ops().any(|op| matches!(op, Op::Threshold(..))) {
         used.push("threshold");
     }
@@ -282,8 +282,9 @@ pub fn imports(plan: &Plan) -> TokenStream {
         pub use primitives::blocks::Size;
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*
-        use primitives::blocks::{in_parallel, largest_block, next_block, part, parts, seen_by, take};
-        use primitives::lanes::{self, LANES};
+        #[allow(unused_imports)]
+        use primitives::blocks::{both, groups, in_parallel, largest_block, next_block, part, parts, seen_by, take};
+        use primitives::lanes::{self, Lanes, MOST_LANES};
         #product
         #[allow(unused_imports)]
         use primitives::real::Real;

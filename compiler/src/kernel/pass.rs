@@ -227,7 +227,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             quote! {
                 let keys = seen_by(&visible[block.clone()]);
                 let width = keys.len();
-                let pitch = width.next_multiple_of(LANES);
+                let pitch = width.next_multiple_of(MOST_LANES);
             }
         });
         quote! {
@@ -261,13 +261,13 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             }
         }
 
-        impl pulp::NullaryFnOnce for #head<'_> {
+        impl pulp::WithSimd for #head<'_> {
             type Output = ();
 
             #[inline(always)]
             #[allow(non_snake_case, unused_variables, unused_mut, unused_assignments)]
             #[allow(clippy::needless_range_loop, clippy::let_and_return, clippy::manual_clamp)]
-            fn call(self) {
+            fn with_simd<S: pulp::Simd>(self, simd: S) {
                 let #head { size, visible, #(#share_names,)* #(#parameters,)* workspace } = self;
                 let head = size.head;
                 #sizes
@@ -337,9 +337,9 @@ fn needs_block(pass: &Pass, lengths: &[TokenStream]) -> TokenStream {
     let mentions = |word: &str| lengths.iter().any(|l| l.to_string().contains(word));
     let visible = quote!(self.visible);
     match (mentions("most_rows"), mentions("most_entries")) {
-        (true, true) => quote!(let (most_rows, most_entries) = largest_block(#visible, LANES);),
-        (true, false) => quote!(let (most_rows, _) = largest_block(#visible, LANES);),
-        (false, true) => quote!(let (_, most_entries) = largest_block(#visible, LANES);),
+        (true, true) => quote!(let (most_rows, most_entries) = largest_block(#visible, MOST_LANES);),
+        (true, false) => quote!(let (most_rows, _) = largest_block(#visible, MOST_LANES);),
+        (false, true) => quote!(let (_, most_entries) = largest_block(#visible, MOST_LANES);),
         (false, false) => quote!(),
     }
 }

@@ -273,6 +273,13 @@ impl Graph {
         if number.is_zero() {
             return self.number(&number);
         }
+        while let Some((sign, base, with)) = self.sign_beside_power(&flat) {
+            flat.swap_remove(sign.max(base));
+            flat.swap_remove(sign.min(base));
+            for (x, r) in with.into_iter().filter(|(_, r)| !r.is_zero()) {
+                flat.push(if r.is_one() { x } else { self.map(Map::Pow(r), &[x]) });
+            }
+        }
         flat.sort();
         if !number.is_one() {
             let number = self.number(&number);
@@ -283,6 +290,32 @@ impl Graph {
             [one] => *one,
             _ => self.node(Op::Map(Map::Mul, flat)),
         }
+    }
+
+    /// A sign and a power that it can join, x^k sign(x) = x^(k−1) |x| for a whole k ≥ 1 and |x|^r sign(x) = |x|^(r−1) x
+    /// for r ≥ 1: both places, and the two factors that take theirs (as bases and exponents).
+    fn sign_beside_power(&mut self, factors: &[Id]) -> Option<(usize, usize, [(Id, Rational); 2])> {
+        let one = Rational::one();
+        for (i, &sign) in factors.iter().enumerate() {
+            let Op::Map(Map::Call(Func::Sign), of) = &self[sign].op else { continue };
+            let x = of[0];
+            let size = self.map(Map::Call(Func::Abs), &[x]);
+            for (j, &factor) in factors.iter().enumerate() {
+                let (base, r) = match &self[factor].op {
+                    Op::Map(Map::Pow(r), of) => (of[0], r.clone()),
+                    _ => (factor, one.clone()),
+                };
+                let other = match base {
+                    base if base == x && r.is_integer() => size,
+                    base if base == size => x,
+                    _ => continue,
+                };
+                if r >= one {
+                    return Some((i, j, [(other, one.clone()), (base, r - &one)]));
+                }
+            }
+        }
+        None
     }
 
     /// The factors of a product, or the value itself.

@@ -53,6 +53,22 @@ pub fn largest_block(visible: &[Range<usize>], lanes: usize) -> (usize, usize) {
     (rows, entries)
 }
 
+/// Numbers of one array that a group of tokens has.
+const GROUP_ENTRIES: usize = 1 << 10;
+
+/// Tokens in groups that stay in the fastest cache with their vectors.
+pub fn groups(tokens: Range<usize>, head: usize) -> impl Iterator<Item = Range<usize>> {
+    let length = (GROUP_ENTRIES / head.max(1)).max(4);
+    tokens.clone().step_by(length).map(move |start| start..tokens.end.min(start + length))
+}
+
+/// What lies in both ranges.
+#[inline(always)]
+pub fn both(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    let start = a.start.max(b.start);
+    start..a.end.min(b.end).max(start)
+}
+
 /// Part `i` of an array that is cut into `count` equal parts.
 pub fn part(array: &[f32], i: usize, count: usize) -> &[f32] {
     let length = array.len() / count.max(1);

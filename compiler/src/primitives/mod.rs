@@ -5,6 +5,7 @@
 pub mod blocks;
 pub mod decay;
 pub mod dropout;
+pub mod functions;
 pub mod heads;
 pub mod lanes;
 pub mod product;

@@ -73,6 +73,7 @@ const CLOSE: f64 = 1e-2;
 
 /// |x − y|² of every row of x with every row of y: |x|² + |y|² − 2 x·y as a matrix product, and entry by entry where
 /// that has cancelled.
+#[inline(always)]
 pub fn distances<T: Real>([m, n, width]: [usize; 3], x: &[T], y: &[T], (out, pitch): (&mut [T], usize)) {
     multiply(
         [m, n, width],

@@ -1,10 +1,9 @@
 //! The arithmetic of one kernel element, so that every kernel is written once for `f32` and `f64`.
 //!
 //! The method names differ from those of the standard library on purpose: inherent methods win on a concrete `f32`, so
-//! a trait method called `exp` would silently become a call to the C library and stop the loop from vectorizing. The
-//! `f32` functions here are straight lines of arithmetic, integer shifts and selects. They lean on fused multiply-add:
-//! compile them where FMA is enabled (without it `mul_add` is still correct, but slow).
+//! a trait method called `exp` would silently become a call to the C library and stop the loop from vectorizing.
 
+use super::functions;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
@@ -69,21 +68,6 @@ pub trait Real:
     /// For `f32` the relative error stays below 4e-7 for |r| <= 4 and below 1e-5 wherever |r ln x| < 80; results below
     /// 2^-126 lose digits and then become 0.
     fn positive_power(self, r: f64) -> Self;
-
-    /// x^n by repeated squaring, one rounding per product; 0^n is infinite for n < 0.
-    #[inline(always)]
-    fn integer_power(self, n: i32) -> Self {
-        let mut left = n.unsigned_abs();
-        let (mut product, mut square) = (Self::ONE, self);
-        while left != 0 {
-            if left & 1 == 1 {
-                product = product * square;
-            }
-            square = square * square;
-            left >>= 1;
-        }
-        if n < 0 { Self::ONE / product } else { product }
-    }
 
     /// The total power x^r for a finite r: 0^r = 0 for every r != 0, x^0 = 1, and a fractional power of a negative
     /// number is 0. An integer power of a negative number keeps its sign.
@@ -246,24 +230,12 @@ impl Real for f32 {
 
     #[inline(always)]
     fn exponential(self) -> f32 {
-        // x = n ln 2 + r with |r| <= ln(2)/2, so e^x = 2^n e^r; n is added to the exponent bits of e^r.
-        let shifted = self.mul_add(LOG2_E, ROUND);
-        let n = shifted - ROUND;
-        let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2, self));
-        let y = f32::from_bits(exp_near_0(r).to_bits().wrapping_add(shifted.to_bits() << 23));
-        // Outside: infinity + x is infinite for a large x and NaN for NaN.
-        let y = if self <= EXP_LARGEST { y } else { f32::INFINITY + self };
-        if self < EXP_SMALLEST { 0.0 } else { y }
+        functions::exponential(self)
     }
 
     #[inline(always)]
     fn logarithm(self) -> f32 {
-        let (e, ln_m) = split_logarithm(self);
-        let y = e.mul_add(LN_2, ln_m);
-        // Infinity and NaN stay what they are.
-        let y = if self < f32::INFINITY { y } else { self };
-        let y = if self < 0.0 { f32::NAN } else { y };
-        if self == 0.0 { f32::NEG_INFINITY } else { y }
+        functions::logarithm(self)
     }
 
     #[inline(always)]
@@ -299,83 +271,6 @@ impl Real for f32 {
 
     #[inline(always)]
     fn positive_power(self, r: f64) -> f32 {
-        // x = 2^e m: x^r = 2^n e^g with n = round(r log2 x) and g = (r e - n) ln 2 + r ln m. The product r e is carried
-        // in two parts (head + tail), so that the large part of the exponent costs no accuracy.
-        let r_head = r as f32;
-        let r_tail = (r - f64::from(r_head)) as f32;
-        let (e, ln_m) = split_logarithm(self);
-        let head = e * r_head;
-        let tail = e.mul_add(r_tail, e.mul_add(r_head, -head));
-        let rest = r_head * ln_m;
-        let log2 = rest.mul_add(LOG2_E, head);
-        let shifted = log2 + ROUND;
-        let n = shifted - ROUND;
-        let g = ((head - n) + tail).mul_add(LN_2, rest);
-        // 2^n in two factors: n reaches from -151 to 128, beyond the exponents of one number.
-        let whole = (shifted.to_bits().wrapping_sub(ROUND.to_bits())) as i32;
-        let half = whole >> 1;
-        let y = exp_near_0(g) * two_to(half) * two_to(whole.wrapping_sub(half));
-        let y = if log2 > 128.5 { f32::INFINITY } else { y };
-        let y = if log2 < -150.5 { 0.0 } else { y };
-        // At infinity and NaN x^r behaves like x or 1/x.
-        let limit = if r > 0.0 { self } else { 1.0 / self };
-        let y = if self < f32::INFINITY { y } else { limit };
-        if self <= 0.0 { 0.0 } else { y }
+        functions::positive_power(self, r)
     }
-}
-
-/// Adding 1.5 * 2^23 rounds a small number to an integer and leaves it in the low bits.
-const ROUND: f32 = 12_582_912.0;
-/// 1 / ln 2.
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// ln 2 rounded to `f32`.
-const LN_2: f32 = std::f32::consts::LN_2;
-/// ln 2 - [`LN_2`].
-const LN_2_LOW: f32 = -1.904_654_2e-9;
-/// The largest x with a finite e^x.
-const EXP_LARGEST: f32 = 88.722_83;
-/// The smallest x with a normal e^x.
-const EXP_SMALLEST: f32 = -87.336_54;
-
-/// e^r for |r| <= ln(2)/2 as 1 + r + r^2 q(r), with q of degree 4 fitted to a relative error of 4e-9.
-#[inline(always)]
-fn exp_near_0(r: f32) -> f32 {
-    let q = 0.001_381_454_4_f32.mul_add(r, 0.008_368_722);
-    let q = q.mul_add(r, 0.041_668_39);
-    let q = q.mul_add(r, 0.166_665_21);
-    let q = q.mul_add(r, 0.499_999_94);
-    q.mul_add(r * r, r) + 1.0
-}
-
-/// (e, ln m) with x = 2^e m and m in [2/3, 4/3), for a finite x > 0; anything for other x.
-#[inline(always)]
-fn split_logarithm(x: f32) -> (f32, f32) {
-    // A denormal x is scaled by 2^24 first.
-    let tiny = x < f32::MIN_POSITIVE;
-    let bits = if tiny { x * 16_777_216.0 } else { x }.to_bits();
-    let exponent = bits.wrapping_sub(0x3f2a_aaab) & 0xff80_0000;
-    let m = f32::from_bits(bits.wrapping_sub(exponent));
-    let e = ((exponent as i32) >> 23) as f32 - if tiny { 24.0 } else { 0.0 };
-    (e, log_near_1(m))
-}
-
-/// ln m for m in [2/3, 4/3] as f - f^2/2 + f^3 q(f) with f = m - 1, q of degree 7 fitted to a relative error of 7e-9.
-#[inline(always)]
-fn log_near_1(m: f32) -> f32 {
-    let f = m - 1.0;
-    let s = f * f;
-    // Two half-length chains in f^2: q = even + f odd.
-    let even = 0.139_907_6_f32.mul_add(s, 0.140_043_9);
-    let even = even.mul_add(s, 0.200_105_15);
-    let odd = (-0.128_631_55_f32).mul_add(s, -0.121_911_444);
-    let odd = odd.mul_add(s, -0.166_799_59);
-    let odd = odd.mul_add(s, -0.249_998_1);
-    let q = odd.mul_add(f, even.mul_add(s, 0.333_332_12));
-    q.mul_add(f, -0.5).mul_add(s, f)
-}
-
-/// 2^n for n in -126..=127.
-#[inline(always)]
-fn two_to(n: i32) -> f32 {
-    f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }

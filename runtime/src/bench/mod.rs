@@ -107,8 +107,8 @@ struct Running {
 pub fn measure(task: &Task, setting: &Setting, probe: &mut Probe) -> Vec<Measured> {
     let start = |contender: &Contender| start(*contender, task, setting);
     let mut running: Vec<Running> = task.contenders.iter().filter_map(start).collect();
-    // Three times as many turns as needed: a disturbed one is taken again.
-    for _ in 0..3 * setting.repetitions {
+    // More turns than needed: a disturbed one is taken again.
+    for _ in 0..4 * setting.repetitions {
         for one in running.iter_mut().filter(|one| one.times.len() < setting.repetitions) {
             let was_quiet = probe.is_quiet();
             let Some((ms, kib)) = one.turn() else { continue };
