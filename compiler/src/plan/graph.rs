@@ -102,6 +102,13 @@ pub struct Linear {
     pub value: Id,
 }
 
+impl Linear {
+    fn with(&self, take: &mut impl FnMut(Id) -> Id) -> Linear {
+        let pair = self.pair.map(|(x, y)| (take(x), take(y)));
+        Linear { pair, decay: self.decay.map(&mut *take), value: take(self.value) }
+    }
+}
+
 impl Op {
     pub fn operands(&self) -> Vec<Id> {
         match self {
@@ -191,6 +198,37 @@ impl Graph {
         }
     }
 
+    /// The same operation on other operands, which are in the order of [`Op::operands`].
+    pub fn with_operands(&mut self, op: &Op, operands: &[Id]) -> Id {
+        let mut next = operands.iter().copied();
+        let mut take = |old: Id| next.next().unwrap_or(old);
+        let new = match op {
+            Op::Input(_) | Op::Number(_) => op.clone(),
+            Op::Map(Map::Add, _) => return self.add(operands),
+            Op::Map(Map::Mul, _) => return self.mul(operands),
+            Op::Map(map, _) => Op::Map(map.clone(), operands.to_vec()),
+            Op::Fold(fold, axis, x) => Op::Fold(*fold, *axis, take(*x)),
+            Op::Threshold(kind, x) => Op::Threshold(kind.clone(), take(*x)),
+            Op::Total(x) => Op::Total(take(*x)),
+            Op::Dot { row, key } => Op::Dot { row: take(*row), key: take(*key) },
+            Op::Distance { row, key } => Op::Distance { row: take(*row), key: take(*key) },
+            Op::Apply { tile, key } => Op::Apply { tile: take(*tile), key: take(*key) },
+            Op::Gather { tile, row } => Op::Gather { tile: take(*tile), row: take(*row) },
+            Op::Scan(l) => Op::Scan(l.with(&mut take)),
+            Op::ScanBack(l) => Op::ScanBack(l.with(&mut take)),
+            Op::Solve { matrix, right } => {
+                let entries = matrix.iter().map(|entry| match entry {
+                    Entry::Diagonal(x) => Entry::Diagonal(take(*x)),
+                    Entry::Outer(x, y) => Entry::Outer(take(*x), take(*y)),
+                    Entry::Moment(w, x, y) => Entry::Moment(take(*w), take(*x), take(*y)),
+                });
+                let matrix = entries.collect();
+                Op::Solve { matrix, right: take(*right) }
+            }
+        };
+        self.node(new)
+    }
+
     pub fn input(&mut self, leaf: &Leaf) -> Id {
         self.node(Op::Input(leaf.clone()))
     }
@@ -273,6 +311,10 @@ impl Graph {
         if number.is_zero() {
             return self.number(&number);
         }
+        if let Some((select, outside)) = self.choice_of_all(&flat) {
+            let number = self.number(&number);
+            return self.mul(&[vec![select, number], outside].concat());
+        }
         while let Some((sign, base, with)) = self.sign_beside_power(&flat) {
             flat.swap_remove(sign.max(base));
             flat.swap_remove(sign.min(base));
@@ -290,6 +332,35 @@ impl Graph {
             [one] => *one,
             _ => self.node(Op::Map(Map::Mul, flat)),
         }
+    }
+
+    /// A factor that is 0 on one side, with everything that changes from pair to pair moved to its other side and
+    /// everything else outside: x · (c ? 0 : a y) = a · (c ? 0 : x y). So equal products look equal, wherever the 0 came
+    /// from. `None` if nothing has to move.
+    fn choice_of_all(&mut self, factors: &[Id]) -> Option<(Id, Vec<Id>)> {
+        let is_pair = |graph: &Graph, id: &Id| graph[*id].has(Axis::T) && graph[*id].has(Axis::N);
+        let zero_side = |graph: &Graph, id: Id| match &graph[id].op {
+            Op::Map(Map::Select, of) => of[2..].iter().position(|x| graph.is_int(*x, 0)),
+            _ => None,
+        };
+        let at = factors.iter().position(|&f| zero_side(self, f).is_some() && is_pair(self, &f))?;
+        let zero = zero_side(self, factors[at])?;
+        let mut parts = self[factors[at]].op.operands();
+        let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| *f);
+        let (moved, mut outside): (Vec<Id>, Vec<Id>) = others.partition(|f| is_pair(self, f));
+        let (stay, leave): (Vec<Id>, Vec<Id>) =
+            self.factors(parts[3 - zero]).into_iter().partition(|f| is_pair(self, f));
+        let is_settled = moved.is_empty() && (leave.is_empty() || stay.is_empty() && self.are_one(&leave));
+        if is_settled {
+            return None;
+        }
+        outside.extend(leave);
+        parts[3 - zero] = self.mul(&[stay, moved].concat());
+        Some((self.map(Map::Select, &parts), outside))
+    }
+
+    fn are_one(&self, ids: &[Id]) -> bool {
+        ids.iter().all(|id| self.is_int(*id, 1))
     }
 
     /// A sign and a power that it can join, x^k sign(x) = x^(k−1) |x| for a whole k ≥ 1 and |x|^r sign(x) = |x|^(r−1) x

@@ -9,6 +9,7 @@
 
 pub mod graph;
 pub mod lower;
+mod merge;
 pub mod schedule;
 mod separate;
 pub mod text;
@@ -157,11 +158,19 @@ fn passes(
     let all = gradient_outputs(lowering, recipe, of_direction)?;
     let is_fixed =
         |o: &Output| recipe.params.iter().any(|p| p.name == o.name && matches!(p.value, ParamValue::Fixed(_)));
-    let (fixed, learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
-    let of_energy = gradient_outputs(lowering, recipe, of_energy)?;
+    let (mut fixed, mut learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
+    let mut of_energy = gradient_outputs(lowering, recipe, of_energy)?;
+    let given = row_values(&lowering.graph, out);
+    for outputs in [&mut learned, &mut fixed, &mut of_energy] {
+        let roots: Vec<Id> = outputs.iter().map(|o| o.id).collect();
+        let merged = merge::merge(&mut lowering.graph, &roots, &given);
+        outputs.iter_mut().zip(merged).for_each(|(output, id)| output.id = id);
+    }
     let graph = &lowering.graph;
     let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
-    let saved = saved(graph, out, &later);
+    // What later passes read of what the forward pass has computed.
+    let needed = reachable(graph, &later, &given);
+    let saved: Vec<Id> = given.into_iter().filter(|id| needed.contains(id)).collect();
     Ok([
         schedule(graph, "forward", vec![output("out", out, Domain::RowVector)], &saved, true)?,
         schedule(graph, "energy", vec![output("energy", energy, Domain::Row)], &[], true)?,
@@ -177,16 +186,12 @@ fn at_length(vector: &Leaf, radius: &Expr) -> Expr {
     Expr::mul([radius.clone(), x.clone(), Expr::sum(Axis::E, &x.square()).sqrt().pow(&crate::ir::rational::int(-1))])
 }
 
-/// Row values of the forward pass that later passes need: sums and solutions, and the direction itself.
-fn saved(graph: &Graph, out: Id, later: &BTreeSet<Id>) -> Vec<Id> {
-    let forward = reachable(graph, &BTreeSet::from([out]), &BTreeSet::new());
+/// What the forward pass computes per query and can save: sums and solutions, and the direction itself.
+fn row_values(graph: &Graph, out: Id) -> BTreeSet<Id> {
     let is_row = |axes: AxisSet| axes.contains(Axis::T) && !axes.contains(Axis::N);
     let is_computed = |id: &Id| !matches!(graph[*id].op, Op::Map(..) | Op::Input(_) | Op::Number(_));
-    let mut candidates: BTreeSet<Id> =
-        forward.into_iter().filter(|id| is_row(graph.axes(*id)) && is_computed(id)).collect();
-    candidates.insert(out);
-    let needed = reachable(graph, later, &candidates);
-    candidates.into_iter().filter(|id| needed.contains(id)).collect()
+    let forward = reachable(graph, &BTreeSet::from([out]), &BTreeSet::new());
+    forward.into_iter().filter(|id| is_row(graph.axes(*id)) && is_computed(id)).chain([out]).collect()
 }
 
 /// The gradients of a backward pass as outputs, by the names of the inputs.
