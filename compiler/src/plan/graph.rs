@@ -327,6 +327,14 @@ impl Graph {
             let number = self.number(&number);
             flat.insert(0, number);
         }
+        // What has no components is multiplied once per pair, and not once per component.
+        let axes = flat.iter().fold(AxisSet::EMPTY, |axes, f| axes.union(self.axes(*f)));
+        let (with, without): (Vec<Id>, Vec<Id>) = flat.iter().partition(|f| self[**f].has(Axis::E));
+        let is_triple = [Axis::T, Axis::N, Axis::E].into_iter().all(|axis| axes.contains(axis));
+        if is_triple && without.len() > 1 {
+            let number = self.mul(&without);
+            flat = [vec![number], with].concat();
+        }
         match flat.as_slice() {
             [] => self.number(&Rational::one()),
             [one] => *one,
