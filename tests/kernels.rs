@@ -38,7 +38,7 @@ fn problem(case: &Case, env: &Env, visible: &Visible) -> Problem {
         let source = if is_decay { format!("{} steps", param.name) } else { param.name.clone() };
         tensors.insert(param.name.clone(), of(&source));
     }
-    Problem { size, visible: vec![visible.clone()], tensors }
+    Problem { size, visible: vec![visible.clone()], tensors, dropout: case.dropout }
 }
 
 fn run(engine: &dyn Engine, problem: &Problem) -> Values {
@@ -74,6 +74,21 @@ fn kernels_compute_what_the_formulas_say() {
             for (mask, visible) in masks(queries, tokens, case.has_decay()) {
                 let env = case.sample(size, &visible, 11 + i as u64);
                 let what = format!("{} {size:?} {mask}", case.recipe().name);
+                holds(&case, &env, &visible, &what, tolerance(&case));
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_drop_what_the_formulas_drop() {
+    for (i, case) in every_shipped().into_iter().enumerate() {
+        let case = case.dropping(7 + i as u64, 0.25);
+        for (queries, tokens, head) in [(9, 9, 5), (70, 70, 8)] {
+            let size = HeadSize { queries, tokens, head };
+            for (mask, visible) in masks(queries, tokens, case.has_decay()).into_iter().take(2) {
+                let env = case.sample(size, &visible, 31 + i as u64);
+                let what = format!("{} {size:?} {mask}, with dropout", case.recipe().name);
                 holds(&case, &env, &visible, &what, tolerance(&case));
             }
         }

@@ -80,3 +80,60 @@ fn random_recipes_have_plans_that_compute_them() {
     }
     assert!(compared > 150, "only {compared} comparisons");
 }
+
+/// Direction and gradients where dropout leaves some pairs out: the plan does what the formulas say, and the gradients
+/// are those of the direction.
+#[test]
+fn dropout_goes_through_the_chain() {
+    let size = HeadSize { queries: 6, tokens: 6, head: 3 };
+    let visible = Visible::causal(6, 6);
+    for (i, case) in every_shipped().into_iter().enumerate() {
+        let case = case.dropping(40 + i as u64, 0.3);
+        let env = case.sample(size, &visible, 70 + i as u64);
+        let expected = case.reference(&env);
+        let name = case.recipe().name.clone();
+        agree(&format!("{name} with dropout"), &expected, &case.planned::<f64>(&env, &visible), 1e-9);
+        if case.recipe().constraints.is_empty() {
+            for input in ["q", "k", "v"] {
+                let Some(gradient) = expected.get(input) else { continue };
+                let slopes = slopes(&case, &env, input);
+                let largest = slopes.iter().fold(1.0f64, |m, x| m.max(x.abs()));
+                for (slope, x) in slopes.iter().zip(gradient) {
+                    assert!((slope - x).abs() < 1e-5 * largest, "{name}: ∂{input} is {x}, the slope is {slope}");
+                }
+            }
+        }
+    }
+}
+
+/// What ⟨g, direction⟩ changes by with every entry of an input, by central differences.
+fn slopes(case: &chain::Case, env: &Env, input: &str) -> Vec<f64> {
+    let g = &case.plan.cotangents[0].name;
+    let weight = env.values[&**g].data.clone();
+    let at = |i: usize, h: f64| -> f64 {
+        let mut env = env.clone();
+        env.values.get_mut(input).expect("an input").data[i] += h;
+        case.reference(&env)["out"].iter().zip(&weight).map(|(x, g)| x * g).sum()
+    };
+    (0..env.values[input].data.len()).map(|i| (at(i, 1e-6) - at(i, -1e-6)) / 2e-6).collect()
+}
+
+/// Without dropout nothing is left out, and the expectation over masks is what is computed without.
+#[test]
+fn dropout_leaves_the_direction_in_the_mean() {
+    let size = HeadSize { queries: 5, tokens: 5, head: 2 };
+    let visible = Visible::causal(5, 5);
+    let plain = chain::shipped("softmax");
+    let env = plain.sample(size, &visible, 5);
+    let expected = plain.planned::<f64>(&env, &visible)["out"].clone();
+    let mut mean = vec![0.0; expected.len()];
+    let rounds = 4000;
+    for seed in 0..rounds {
+        let case = chain::Case { dropout: Some((seed, 0.2)), ..chain::shipped("softmax") };
+        let out = case.planned::<f64>(&env, &visible)["out"].clone();
+        mean.iter_mut().zip(out).for_each(|(sum, x)| *sum += x / rounds as f64);
+    }
+    for (mean, expected) in mean.iter().zip(&expected) {
+        assert!((mean - expected).abs() < 0.05, "{mean} instead of {expected}");
+    }
+}

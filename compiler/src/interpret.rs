@@ -8,6 +8,7 @@ use crate::ir::{Axis, Entropy, Func, Leaf, Role, rational::to_f64};
 use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::primitives::blocks::{next_block, seen_by};
+use crate::primitives::dropout::Dropout;
 use crate::primitives::product::{Strides, distances, multiply};
 use crate::primitives::real::Real;
 use crate::primitives::scan::{Course, Scan};
@@ -39,6 +40,13 @@ impl HeadSize {
     }
 }
 
+/// The attention dropout of one head, which is this one of all heads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeadDropout {
+    pub dropout: Dropout,
+    pub head: u32,
+}
+
 /// Runs a pass over one head.
 ///
 /// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
@@ -48,6 +56,7 @@ pub fn run_head<'a, T: Real>(
     pass: &Pass,
     size: HeadSize,
     visible: &Visible,
+    dropout: Option<HeadDropout>,
     input: &dyn Fn(&Leaf) -> &'a [T],
     saved: &mut [Vec<T>],
     outputs: &mut [Vec<T>],
@@ -58,6 +67,7 @@ pub fn run_head<'a, T: Real>(
     let widest = blocks.iter().map(|b| seen_by(&intervals[b.clone()]).len()).max().unwrap_or(0);
     let width = if pass.is_scan { 0 } else { widest };
     let mut machine = Machine::new(graph, pass, size, visible, input, rows, width);
+    machine.dropout = dropout;
     let given = saved.iter_mut().enumerate().map(|(i, x)| (Place::Saved(i), x));
     let wanted = outputs.iter_mut().enumerate().map(|(i, x)| (Place::Output(i), x));
     let mut outside: Vec<(Place, &mut Vec<T>)> = given.chain(wanted).collect();
@@ -72,6 +82,7 @@ pub fn run_head<'a, T: Real>(
         machine.block = Block { keys: seen_by(&intervals[rows.clone()]), rows, pitch: width.max(1) };
         if !pass.is_scan {
             machine.fill_decays();
+            machine.fill_kept();
         }
         pass.rows.iter().for_each(|step| machine.step(step));
     }
@@ -135,6 +146,9 @@ struct Machine<'p, 'a, T> {
     store_of: Vec<Option<usize>>,
     /// The tiles of decays, by node.
     decays: Vec<(Id, Vec<T>)>,
+    /// What dropout multiplies the pairs of the block by.
+    kept: Vec<T>,
+    dropout: Option<HeadDropout>,
     block: Block,
     registers: Vec<Register<T>>,
     scratch: Vec<T>,
@@ -154,7 +168,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let needed = needed_inputs(graph, pass);
         let inputs = (graph.nodes.iter().enumerate())
             .map(|(i, node)| match &node.op {
-                Op::Input(leaf) if leaf.role != Role::Visible && needed[i] => input(leaf),
+                Op::Input(leaf) if !matches!(leaf.role, Role::Visible | Role::Kept) && needed[i] => input(leaf),
                 _ => &[],
             })
             .collect();
@@ -183,6 +197,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             places,
             store_of,
             decays: decay_nodes(graph).into_iter().map(|id| (id, vec![])).collect(),
+            kept: vec![],
+            dropout: None,
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
             registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
             scratch: vec![],
@@ -239,6 +255,10 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Visible)
     }
 
+    fn is_kept(&self, id: Id) -> bool {
+        matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Kept)
+    }
+
     fn is_decay(&self, id: Id) -> bool {
         matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Decay)
     }
@@ -257,7 +277,14 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         if self.is_visibility(id) {
             return Operand::Number(T::ONE);
         }
-        let (values, origin) = if self.is_decay(id) { (self.decay(id), 0) } else { self.stored(id) };
+        if self.is_kept(id) && self.dropout.is_none() {
+            return Operand::Number(T::ONE);
+        }
+        let (values, origin) = match (self.is_decay(id), self.is_kept(id)) {
+            (true, _) => (self.decay(id), 0),
+            (_, true) => (&self.kept[..], 0),
+            _ => self.stored(id),
+        };
         let head = self.size.head;
         let keys = self.block.keys.start;
         match Domain::of(self.graph.axes(id)) {
@@ -408,6 +435,15 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     /// The tile of a decay.
     fn decay(&self, id: Id) -> &[T] {
         self.decays.iter().find(|(known, _)| *known == id).map_or(&[], |(_, tile)| tile)
+    }
+
+    fn fill_kept(&mut self) {
+        let Some(HeadDropout { dropout, head }) = self.dropout else { return };
+        let Block { rows, keys, pitch } = self.block.clone();
+        self.kept.resize(rows.len() * pitch, T::ZERO);
+        for (row, own) in rows.zip(self.kept.chunks_mut(pitch)) {
+            dropout.row(head, row, keys.clone(), own);
+        }
     }
 
     fn fill_decays(&mut self) {

@@ -91,7 +91,8 @@ mod {name} {{
 
     fn inputs<'a>(call: &Call<'a>) -> kernel::Inputs<'a> {{
         kernel::Inputs {{
-{inputs}        }}
+{inputs}            dropout: call.dropout.map(|(seed, rate)| kernel::Dropout::new(seed, rate)),
+        }}
     }}
 
     fn own(saved: &Saved) -> &kernel::Saved {{

@@ -92,7 +92,7 @@ pub fn input(recipe: &Recipe, mask: Mask, mut file: Tensors) -> Result<Input, St
     }
     let seen = mask.visible(size.queries, size.tokens);
     let visible: Vec<Visible> = lengths.iter().map(|length| seen.clone().with_length(*length)).collect();
-    Ok(Input { problem: Problem { size, visible, tensors }, given })
+    Ok(Input { problem: Problem { size, visible, tensors, dropout: None }, given })
 }
 
 /// Everything a file may hold for a recipe.

@@ -29,6 +29,8 @@ pub struct Problem {
     /// One per sequence of the batch.
     pub visible: Vec<Visible>,
     pub tensors: BTreeMap<String, Vec<f32>>,
+    /// The seed and the rate of attention dropout.
+    pub dropout: Option<(u64, f64)>,
 }
 
 /// The cotangent of the direction.

@@ -3,7 +3,7 @@
 
 use energyc::check::{Recipe, inputs};
 use energyc::derive::{self, Backward, Derivation, EnergyBackward};
-use energyc::interpret::{HeadSize, run_head};
+use energyc::interpret::{HeadDropout, HeadSize, run_head};
 use energyc::ir::eval::{Env, Sizes};
 use energyc::ir::sample::Random;
 use energyc::ir::tensor::Tensor;
@@ -11,6 +11,7 @@ use energyc::ir::{Axis, Expr, Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
 use energyc::plan::{self, Plan};
 use energyc::primitives::decay;
+use energyc::primitives::dropout::Dropout;
 use energyc::primitives::real::Real;
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
@@ -25,6 +26,8 @@ pub struct Case {
     pub backward: Backward,
     pub energy_backward: EnergyBackward,
     pub plan: Plan,
+    /// The seed and the rate of attention dropout.
+    pub dropout: Option<(u64, f64)>,
 }
 
 /// Values by name.
@@ -62,7 +65,14 @@ impl Case {
         let backward = derive::backward(&derivation, &options);
         let energy_backward = derive::energy_backward(&derivation, &options);
         let plan = plan::plan(&derivation, &options).unwrap_or_else(|why| panic!("{}: {why:?}", recipe.name));
-        Case { derivation, backward, energy_backward, plan }
+        Case { derivation, backward, energy_backward, plan, dropout: None }
+    }
+
+    /// The same with attention dropout.
+    pub fn dropping(self, seed: u64, rate: f64) -> Case {
+        let derivation = derive::with_dropout(&self.derivation);
+        let backward = derive::backward(&derivation, &Options::default());
+        Case { derivation, backward, dropout: Some((seed, rate)), ..self }
     }
 
     pub fn recipe(&self) -> &Recipe {
@@ -97,6 +107,12 @@ impl Case {
                 _ => Tensor::build(&leaf.axes, length, draw),
             };
             env.values.insert(leaf.name.to_string(), tensor);
+        }
+        if let Some((seed, rate)) = self.dropout {
+            let dropout = Dropout::new(seed, rate);
+            let leaf = derive::kept(&self.derivation, Axis::N);
+            let factor = |at: &[usize]| f64::from(dropout.factor(0, at[0] as u32, at[1] as u32));
+            env.values.insert(leaf.name.to_string(), Tensor::build(&leaf.axes, length, factor));
         }
         samples::start(&mut env, self.recipe());
         let seen = (0..queries).flat_map(|t| (0..tokens).map(move |n| (t, n)));
@@ -213,7 +229,7 @@ impl Case {
 
     /// The same by the plan interpreter.
     pub fn planned<T: Real>(&self, env: &Env, visible: &Visible) -> Values {
-        let passes = self.plan.passes_for(std::slice::from_ref(visible));
+        let passes = self.plan.passes_for(std::slice::from_ref(visible), self.dropout.is_some());
         self.planned_by::<T>(passes, env, visible)
     }
 
@@ -235,12 +251,13 @@ impl Case {
             }
         };
         let plan = &self.plan;
+        let dropout = self.dropout.map(|(seed, rate)| HeadDropout { dropout: Dropout::new(seed, rate), head: 0 });
         let length = |id| size.entries(Domain::of(plan.graph.axes(id)));
         let mut saved: Vec<Vec<T>> = forward.saved.iter().map(|id| vec![T::ZERO; length(*id)]).collect();
         let mut out = Values::new();
         let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<T>]| {
             let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| vec![T::ZERO; size.entries(o.domain)]).collect();
-            run_head(&plan.graph, pass, size, visible, &find, saved, &mut outputs);
+            run_head(&plan.graph, pass, size, visible, dropout, &find, saved, &mut outputs);
             if pass.is_saving {
                 for (saved, id) in saved.iter_mut().zip(&pass.saved) {
                     if let Some(i) = pass.outputs.iter().position(|o| o.id == *id) {

@@ -8,6 +8,7 @@
 //! solution with that on its right side.
 
 mod backward;
+mod dropout;
 mod hessian;
 mod kinks;
 mod naming;
@@ -17,6 +18,7 @@ mod step;
 mod update;
 
 pub use backward::{Backward, EnergyBackward, backward, energy_backward};
+pub use dropout::{kept, with_dropout};
 pub use hessian::{COLUMN, Hessian, hessian, matrix_of};
 pub use kinks::{Kink, SECOND_DERIVATIVE, kinks};
 pub use naming::{Named, at_axes, hide, reveal, unused};

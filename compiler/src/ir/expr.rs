@@ -31,6 +31,8 @@ pub enum Role {
     Matrix,
     /// 1 at a pair of a query and a token it sees, 0 at any other.
     Visible,
+    /// What attention dropout multiplies a pair of a query and a token by.
+    Kept,
     /// A named `weights` node: nonnegative, one along its token axis.
     Weights,
     /// The moved token, before (`z`) or after (`q`) projection.

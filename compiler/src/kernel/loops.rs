@@ -25,6 +25,10 @@ impl Context<'_> {
         matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Visible)
     }
 
+    pub fn is_kept(&self, id: Id) -> bool {
+        matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Kept)
+    }
+
     pub fn is_decay(&self, id: Id) -> bool {
         matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Decay)
     }
@@ -36,6 +40,7 @@ impl Context<'_> {
                 let name = names::decay_tile(leaf);
                 quote!(#name)
             }
+            (_, Op::Input(leaf)) if leaf.role == Role::Kept => quote!(kept),
             (Some(place), _) => {
                 let name = names::buffer(self.pass, *place);
                 quote!(#name)
@@ -73,6 +78,7 @@ impl Context<'_> {
         let range = match Domain::of(self.graph.axes(id)) {
             Domain::RowVector => quote!((#row) * head..(#row) * head + head),
             Domain::KeyVector => quote!(n * head..n * head + head),
+            Domain::Tile if self.is_kept(id) => quote!(r * kept_pitch..r * kept_pitch + pitch),
             Domain::Tile => quote!(r * pitch..(r + 1) * pitch),
             // A tile begins with the first token of its block.
             Domain::Key if domain == Domain::Tile => quote!(keys.start..),
@@ -101,6 +107,7 @@ impl Context<'_> {
         match Domain::of(self.graph.axes(id)) {
             Domain::Row => quote!(#array[#row]),
             Domain::Key => quote!(#array[n]),
+            Domain::Tile if self.is_kept(id) => quote!(#array[r * kept_pitch + n - keys.start]),
             Domain::Tile => quote!(#array[r * pitch + n - keys.start]),
             _ => array,
         }
@@ -494,7 +501,8 @@ impl Context<'_> {
                     loads.extend(quote!(let #name = Lanes::load(simd, #row, at);));
                 }
                 Domain::Tile => {
-                    let start = quote!(r * pitch + seen.start - keys.start);
+                    let pitch = if self.is_kept(id) { quote!(kept_pitch) } else { quote!(pitch) };
+                    let start = quote!(r * #pitch + seen.start - keys.start);
                     walk(&name, quote!(#array[#start..#start + seen.len()].iter()));
                     loads.extend(quote!(let #name = *#name;));
                 }

@@ -25,7 +25,7 @@ use quote::quote;
 pub const DEPENDENCIES: &str = "gemm = \"0.19\"\npulp = \"0.22\"\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 10] = [
+const PRIMITIVES: [(&str, &str); 11] = [
     ("functions", include_str!("../primitives/functions.rs")),
     ("real", include_str!("../primitives/real.rs")),
     ("lanes", include_str!("../primitives/lanes.rs")),
@@ -34,6 +34,7 @@ const PRIMITIVES: [(&str, &str); 10] = [
     ("threshold", include_str!("../primitives/threshold.rs")),
     ("solve", include_str!("../primitives/solve.rs")),
     ("decay", include_str!("../primitives/decay.rs")),
+    ("dropout", include_str!("../primitives/dropout.rs")),
     ("scan", include_str!("../primitives/scan.rs")),
     ("visible", include_str!("../primitives/visible.rs")),
 ];

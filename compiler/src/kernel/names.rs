@@ -42,6 +42,13 @@ pub fn input(leaf: &Leaf) -> Ident {
     }
 }
 
+/// Whether a pass looks at what dropout leaves.
+pub fn reads_kept(graph: &Graph, pass: &Pass) -> bool {
+    let steps = pass.before.iter().chain(&pass.rows).chain(&pass.after);
+    let is_kept = |id: &Id| matches!(&graph[*id].op, Op::Input(leaf) if leaf.role == Role::Kept);
+    steps.flat_map(|step| read_by(graph, step)).any(|id| is_kept(&id))
+}
+
 /// The tile of a decay.
 pub fn decay_tile(leaf: &Leaf) -> Ident {
     format_ident!("decay_of_{}", input_field(leaf))
@@ -103,21 +110,24 @@ fn layout(domain: Domain) -> &'static str {
 /// The inputs a pass reads.
 pub fn inputs_of(graph: &Graph, pass: &Pass) -> Vec<Leaf> {
     let steps = pass.before.iter().chain(&pass.rows).chain(&pass.after);
-    let mut ids: Vec<Id> = steps
-        .flat_map(|step| match step {
-            Step::Node(id) => closure(graph, *id),
-            Step::Loop(l) => l.maps.iter().chain(&l.folds).flat_map(|&x| graph[x].op.operands()).collect(),
-        })
-        .chain(pass.outputs.iter().map(|o| o.id))
-        .collect();
+    let mut ids: Vec<Id> =
+        steps.flat_map(|step| read_by(graph, step)).chain(pass.outputs.iter().map(|o| o.id)).collect();
     ids.sort();
     ids.dedup();
     ids.iter()
         .filter_map(|id| match &graph[*id].op {
-            Op::Input(leaf) if leaf.role != Role::Visible => Some(leaf.clone()),
+            Op::Input(leaf) if !matches!(leaf.role, Role::Visible | Role::Kept) => Some(leaf.clone()),
             _ => None,
         })
         .collect()
+}
+
+/// What a step reads.
+fn read_by(graph: &Graph, step: &Step) -> Vec<Id> {
+    match step {
+        Step::Node(id) => closure(graph, *id),
+        Step::Loop(l) => l.maps.iter().chain(&l.folds).flat_map(|&x| graph[x].op.operands()).collect(),
+    }
 }
 
 /// Operands, and behind maps theirs.
@@ -207,7 +217,11 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         /// What a head sees: every array is dense and row-major.
         #[derive(Clone, Copy, Debug)]
         #[allow(non_snake_case)]
-        pub struct Inputs<'a> { #(#fields),* }
+        pub struct Inputs<'a> {
+            #(#fields,)*
+            /// Attention dropout; the backward pass needs the same as the forward pass.
+            pub dropout: Option<Dropout>,
+        }
 
         /// What the forward pass leaves for the backward ones; nothing in it is larger than the output.
         #[derive(Clone, Debug, Default)]
@@ -254,7 +268,7 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     if plan.scan.is_some() {
         used.push("scan");
     }
-    used.push("visible");
+    used.extend(["dropout", "visible"]);
     used
 }
 
@@ -280,6 +294,7 @@ pub fn imports(plan: &Plan) -> TokenStream {
     quote! {
         #scan
         pub use primitives::blocks::Size;
+        pub use primitives::dropout::Dropout;
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*
         #[allow(unused_imports)]

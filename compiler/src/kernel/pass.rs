@@ -125,6 +125,7 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         let (name, field) = (names::input(leaf), names::input_field(leaf));
         quote!(#name: inputs.#field[i % size.heads])
     });
+    let dropout = names::reads_kept(&plan.graph, pass).then(|| quote!(dropout: inputs.dropout, number: i as u32,));
     let cotangent = cotangent(pass).map(|name| quote!(#name: &[f32]));
     let saved = match pass.name {
         "energy" => None,
@@ -148,7 +149,8 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         let saved = saved.as_ref().map(|_| quote!(saved,));
         let target = if is_plain(pass) { quote!(out) } else { quote!(gradients) };
         quote! {
-            if visible.iter().all(|v| Course::of(v.intervals(), v.tokens()).is_some()) {
+            let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens()).is_some();
+            if inputs.dropout.is_none() && visible.iter().all(has_course) {
                 return #name(size, visible, inputs, #(#cotangent,)* #saved #target);
             }
         }
@@ -183,6 +185,7 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
                     visible: visible[i / size.heads].intervals(),
                     #(#fields,)*
                     #(#parameters,)*
+                    #dropout
                     workspace: &mut [],
                 })
                 .collect();
@@ -242,6 +245,9 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             }
         }
     });
+    let reads_kept = names::reads_kept(&plan.graph, pass);
+    let dropout_fields = reads_kept.then(|| quote!(dropout: Option<Dropout>, number: u32,));
+    let dropout_names = reads_kept.then(|| quote!(dropout, number,));
     let doc = format!(" One head of [`{}`].", function(pass));
     quote! {
         #[doc = #doc]
@@ -251,6 +257,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             visible: &'a [Range<usize>],
             #(#share_fields,)*
             #(#parameters: f32,)*
+            #dropout_fields
             workspace: &'a mut [f32],
         }
 
@@ -268,7 +275,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             #[allow(non_snake_case, unused_variables, unused_mut, unused_assignments)]
             #[allow(clippy::needless_range_loop, clippy::let_and_return, clippy::manual_clamp)]
             fn with_simd<S: pulp::Simd>(self, simd: S) {
-                let #head { size, visible, #(#share_names,)* #(#parameters,)* workspace } = self;
+                let #head { size, visible, #(#share_names,)* #(#parameters,)* #dropout_names workspace } = self;
                 let head = size.head;
                 #sizes
                 #cuts
@@ -304,6 +311,9 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     }
     if multiplies_visibility(&plan.graph, pass) {
         all.push((format_ident!("visible_tile"), quote!(most_entries)));
+    }
+    if names::reads_kept(&plan.graph, pass) {
+        all.push((format_ident!("kept"), quote!(most_entries)));
     }
     for leaf in decays(plan, pass) {
         for (name, domain) in decay_sums(&leaf.name).iter().zip([Domain::Row, Domain::Key]) {
@@ -435,9 +445,23 @@ fn multiplies_visibility(graph: &Graph, pass: &Pass) -> bool {
     })
 }
 
-/// Tiles that come from the mask and from a decay.
+/// Tiles that come from the mask, from a decay and from dropout.
 fn tiles(context: &Context) -> TokenStream {
     let mut code = TokenStream::new();
+    if names::reads_kept(context.graph, context.pass) {
+        code.extend(quote! {
+            note!("Where nothing is dropped, one row of ones serves all.");
+            let kept_pitch = if dropout.is_some() { pitch } else { 0 };
+            match dropout {
+                None => kept[..pitch].fill(1.0),
+                Some(dropout) => {
+                    for r in 0..rows {
+                        dropout.row(number, block.start + r, keys.clone(), &mut kept[r * pitch..(r + 1) * pitch]);
+                    }
+                }
+            }
+        });
+    }
     for leaf in &decays_read(context.graph, context.pass) {
         let tile = names::decay_tile(leaf);
         let steps = names::input(leaf);

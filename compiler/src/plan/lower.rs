@@ -128,6 +128,8 @@ impl Lowering {
         let defined = self.definitions.iter().find(|(known, _)| known.same_input(leaf)).cloned();
         match defined {
             Some((known, value)) => self.lower(&at_axes(&value, &known.axes, &leaf.axes)),
+            // Scans serve where nothing is dropped.
+            None if leaf.role == Role::Kept && self.is_scanning => Ok(self.graph.number(&rational::int(1))),
             None => Ok(self.graph.input(leaf)),
         }
     }

@@ -70,11 +70,11 @@ impl Plan {
         [&self.forward, &self.energy, &self.backward, &self.constants, &self.energy_backward]
     }
 
-    /// The passes for a mask: scans where there are scans and every query's tokens follow a course.
-    pub fn passes_for(&self, visible: &[Visible]) -> [&Pass; 5] {
+    /// The passes for a mask: scans where there are scans, nothing is dropped and every query's tokens follow a course.
+    pub fn passes_for(&self, visible: &[Visible], is_dropping: bool) -> [&Pass; 5] {
         let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens()).is_some();
         match &self.scan {
-            Some(s) if visible.iter().all(has_course) => {
+            Some(s) if !is_dropping && visible.iter().all(has_course) => {
                 [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]
             }
             _ => self.passes(),
@@ -89,6 +89,7 @@ pub fn unconstrained(vector: &Leaf) -> Leaf {
 
 /// Derivation → plan.
 pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsupported> {
+    let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
     let energy_backward = derive::energy_backward(derivation, options);

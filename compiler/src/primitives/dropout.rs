@@ -1,6 +1,9 @@
 //! Dropout without state: the random bit of an entry is a hash of its position, so the backward pass, another thread
 //! or another tiling sees the same mask without storing it.
 
+use super::real::Real;
+use std::ops::Range;
+
 /// A dropout mask over (head, row, token), fixed by its seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
@@ -26,6 +29,15 @@ impl Dropout {
     #[inline(always)]
     pub fn factor(&self, head: u32, row: u32, token: u32) -> f32 {
         if self.keeps(self.row_key(head, row), token) { self.scale } else { 0.0 }
+    }
+
+    /// The factors of a row at these tokens.
+    #[inline(always)]
+    pub fn row<T: Real>(&self, head: u32, row: usize, tokens: Range<usize>, factors: &mut [T]) {
+        let (key, scale) = (self.row_key(head, row as u32), T::of(f64::from(self.scale)));
+        for (factor, token) in factors.iter_mut().zip(tokens) {
+            *factor = if self.keeps(key, token as u32) { scale } else { T::ZERO };
+        }
     }
 
     /// The key of one row: 64-bit mixes of seed, head and row, folded to 32 bits.

@@ -27,6 +27,8 @@ pub struct Call<'a> {
     /// What every query of every sequence sees.
     pub visible: &'a [&'a [Range<usize>]],
     pub tensor: &'a dyn Fn(&str) -> &'a [f32],
+    /// The seed and the rate of attention dropout.
+    pub dropout: Option<(u64, f64)>,
 }
 
 /// A gradient by the name of its input.

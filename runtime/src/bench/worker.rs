@@ -59,7 +59,7 @@ pub fn problem(recipe: &Recipe, size: Size) -> Problem {
         tensors.insert(param.name.clone(), value);
     }
     let visible = vec![Visible::causal(size.queries, size.tokens); size.batch];
-    Problem { size, visible, tensors }
+    Problem { size, visible, tensors, dropout: None }
 }
 
 /// The compiled kernel, with buffers that live from pass to pass as a trainer's do.

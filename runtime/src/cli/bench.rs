@@ -201,7 +201,7 @@ fn flops(plan: &Plan, size: Size) -> f64 {
             })
             .sum()
     };
-    let passes = plan.passes_for(&[energyc::primitives::visible::Visible::causal(size.queries, size.tokens)]);
+    let passes = plan.passes_for(&[energyc::primitives::visible::Visible::causal(size.queries, size.tokens)], false);
     size.all_heads() as f64 * (of_pass(passes[0]) + of_pass(passes[2]))
 }
 

@@ -44,7 +44,7 @@ fn with_call<R>(problem: &Problem, run: impl FnOnce(&Call) -> R) -> R {
     let crate::problem::Size { batch, heads, queries, tokens, head } = problem.size;
     let visible: Vec<_> = problem.visible.iter().map(|v| v.intervals()).collect();
     let size = Size { batch, heads, queries, tokens, head };
-    run(&Call { size, visible: &visible, tensor: &|name| problem.tensor(name) })
+    run(&Call { size, visible: &visible, tensor: &|name| problem.tensor(name), dropout: problem.dropout })
 }
 
 fn by_name(problem: &Problem, gradients: Vec<Gradient>) -> Gradients {

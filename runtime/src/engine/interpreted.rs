@@ -2,10 +2,11 @@
 
 use super::{Engine, Forward, Gradients, gathered};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
-use energyc::interpret::run_head;
+use energyc::interpret::{HeadDropout, run_head};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::Plan;
 use energyc::plan::schedule::{Domain, Pass};
+use energyc::primitives::dropout::Dropout;
 use rayon::prelude::*;
 
 /// A plan and nothing more.
@@ -27,7 +28,7 @@ impl Interpreted {
 
     /// Forward, energy, backward, constants, energy backward, for the problem's masks.
     fn passes(&self, problem: &Problem) -> [&Pass; 5] {
-        self.plan.passes_for(&problem.visible)
+        self.plan.passes_for(&problem.visible, problem.dropout.is_some())
     }
 
     /// A pass over all heads; `saved` is what the forward pass left, if this is a later one.
@@ -63,7 +64,9 @@ impl Interpreted {
             Role::Param => problem.parameter(&leaf.name, head),
             _ => problem.of_head(&leaf.name, head),
         };
-        run_head(graph, pass, size, problem.visible_to(head), &input, &mut saved, &mut outputs);
+        let dropout =
+            problem.dropout.map(|(seed, rate)| HeadDropout { dropout: Dropout::new(seed, rate), head: head as u32 });
+        run_head(graph, pass, size, problem.visible_to(head), dropout, &input, &mut saved, &mut outputs);
         if pass.is_saving {
             // What is an output as well was written there.
             for (saved, id) in saved.iter_mut().zip(&pass.saved) {

@@ -229,7 +229,7 @@ fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
         }
 
         /// The direction of every head, side by side: `[B, N, H·d_h]`.
-        fn direction(&self, z: &Tensor, attended: &Attended, visible: &Arc<Vec<Visible>>) -> Result<Tensor> {
+        fn direction(&self, z: &Tensor, attended: &Attended, sight: &Sight) -> Result<Tensor> {
             let (batch, queries, _) = z.dims3()?;
             let size = Size {
                 batch, queries,
@@ -240,9 +240,10 @@ fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
             let q = #queries;
             let Attended { tokens, numbers } = attended;
             if self.tensor_ops || !q.device().is_cpu() {
-                return direction_with_tensor_ops(&size, visible, &q, tokens, numbers);
+                return direction_with_tensor_ops(&size, sight, &q, tokens, numbers);
             }
-            let op = Attend { size, visible: visible.clone(), kept: OnceLock::new() };
+            let Sight { visible, dropout } = sight;
+            let op = Attend { size, visible: visible.clone(), dropout: *dropout, kept: OnceLock::new() };
             q.apply_op3(tokens, numbers, op)
         }
     })
@@ -264,12 +265,12 @@ fn forces(subject: &Subject) -> TokenStream {
                 Some(attended) => attended,
                 None => self.layer.attended(point)?,
             };
-            let out = self.layer.direction(point, &attended, &self.visible)?;
+            let out = self.layer.direction(point, &attended, &self.sight)?;
             self.attended = Some(attended);
         },
         false => quote! {
             let attended = self.layer.attended(point)?;
-            let out = self.layer.direction(point, &attended, &self.visible)?;
+            let out = self.layer.direction(point, &attended, &self.sight)?;
         },
     };
     let at_self = if is_fixed { quote!(&mut self) } else { quote!(&self) };
@@ -281,10 +282,16 @@ fn forces(subject: &Subject) -> TokenStream {
             numbers: Tensor,
         }
 
+        /// Who sees whom, and what dropout leaves of it.
+        struct Sight {
+            visible: Arc<Vec<Visible>>,
+            dropout: Option<Dropout>,
+        }
+
         /// The forces of one pass through the layer.
         struct Forces<'a> {
             layer: &'a Layer,
-            visible: Arc<Vec<Visible>>,
+            sight: Sight,
             /// What brings the heads' directions back to a token, `[d, H·d_h]`.
             write_back: Tensor,
             #kept
@@ -297,7 +304,8 @@ fn forces(subject: &Subject) -> TokenStream {
                     bail!("tokens of {d} components for a layer of {}", self.config.d_model)
                 }
                 let visible = Arc::new(primitives::config::visible(self.mask, context, batch, tokens)?);
-                Ok(Forces { layer: self, visible, write_back: self.write_back()?, #none })
+                let sight = Sight { visible, dropout: context.dropout };
+                Ok(Forces { layer: self, sight, write_back: self.write_back()?, #none })
             }
 
             #[doc = #doc]

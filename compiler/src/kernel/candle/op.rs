@@ -20,6 +20,7 @@ pub fn op(subject: &Subject) -> TokenStream {
         struct Attend {
             size: Size,
             visible: Arc<Vec<Visible>>,
+            dropout: Option<Dropout>,
             kept: OnceLock<Kept>,
         }
         #kept
@@ -110,12 +111,13 @@ fn kept(subject: &Subject) -> TokenStream {
         struct Kept {
             #(#fields: Vec<f32>,)*
             #field
+            dropout: Option<Dropout>,
             saved: Saved,
         }
 
         impl Kept {
             fn inputs(&self, #size: &Size) -> Inputs<'_> {
-                Inputs { #(#fields: &self.#fields,)* #(#numbers),* }
+                Inputs { #(#fields: &self.#fields,)* #(#numbers,)* dropout: self.dropout }
             }
         }
     }
@@ -141,7 +143,7 @@ fn forward(subject: &Subject) -> TokenStream {
             #queries
             let tokens = floats(s2, l2)?;
             #unused
-            let mut kept = Kept { #(#fields: #cuts,)* #numbers saved: Saved::default() };
+            let mut kept = Kept { #(#fields: #cuts,)* #numbers dropout: self.dropout, saved: Saved::default() };
             let mut saved = Saved::default();
             let mut out = vec![0.0; size.all_heads() * size.queries * size.head];
             forward(size, &self.visible, &kept.inputs(size), &mut saved, &mut out);

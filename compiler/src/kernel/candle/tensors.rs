@@ -41,12 +41,12 @@ pub fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
         /// The direction by tensor operations alone: `[B, queries, H·d_h]` from the inputs of the kernel's operation.
         fn direction_with_tensor_ops(
             size: &Size,
-            visible: &[Visible],
+            sight: &Sight,
             #queries: &Tensor,
             #tokens: &Tensor,
             #numbers: &Tensor,
         ) -> Result<Tensor> {
-            let seen = tensor::Seen::new(visible, size, queries.device())?;
+            let seen = tensor::Seen::new(&sight.visible, size, queries.device())?;
             #number
             #(#lines)*
             note!("Heads side by side again.");
@@ -137,6 +137,7 @@ fn input(subject: &Subject, leaf: &Leaf) -> TokenStream {
             quote!(tensor::decays(&tensor::gate(numbers, size, #at)?, size)?)
         }
         Role::Visible => quote!(seen.indicator(queries)?),
+        Role::Kept => quote!(tensor::kept(sight.dropout, size, queries)?),
         Role::Size => {
             let value = match &*leaf.name {
                 "N" => quote!(size.tokens),

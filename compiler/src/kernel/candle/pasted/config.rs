@@ -1,5 +1,6 @@
 //! What a layer is made for: its sizes, and which tokens a query sees.
 
+use super::dropout::Dropout;
 use super::visible::Visible;
 use candle_core::{Result, bail};
 
@@ -44,6 +45,8 @@ pub struct Context<'a> {
     pub lengths: Option<&'a [usize]>,
     /// The document every position belongs to, `[B, N]`: equal numbers side by side see each other, others do not.
     pub documents: Option<&'a [u32]>,
+    /// Attention dropout, in training; another seed for every layer and step.
+    pub dropout: Option<Dropout>,
 }
 
 /// What the queries of every sequence see.

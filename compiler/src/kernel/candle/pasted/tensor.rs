@@ -6,6 +6,7 @@
 
 use super::blocks::Size;
 use super::matrix::{inverse, product};
+use super::dropout::Dropout;
 use super::visible::Visible;
 use candle_core::{Device, Result, Tensor};
 
@@ -119,6 +120,17 @@ pub fn solve(matrix: &Tensor, right: &Tensor) -> Result<Tensor> {
     let (batch, heads, queries, _, head) = right.dims5()?;
     let matrix = matrix.broadcast_as((batch, heads, queries, head, head))?;
     product(&inverse(&matrix)?, &right.transpose(3, 4)?)?.transpose(3, 4)
+}
+
+/// What dropout multiplies pairs by, `[B, H, queries, tokens, 1]`; one 1 where nothing is dropped.
+pub fn kept(dropout: Option<Dropout>, size: &Size, like: &Tensor) -> Result<Tensor> {
+    let Some(dropout) = dropout else { return number(1.0, like)?.reshape((1, 1, 1, 1, 1)) };
+    let mut factors = vec![0.0f32; size.all_heads() * size.queries * size.tokens];
+    for (i, row) in factors.chunks_mut(size.tokens.max(1)).enumerate() {
+        dropout.row((i / size.queries) as u32, i % size.queries, 0..size.tokens, row);
+    }
+    Tensor::from_vec(factors, (size.batch, size.heads, size.queries, size.tokens, 1), like.device())?
+        .to_dtype(like.dtype())
 }
 
 /// Which pairs of a query and a token take part.
