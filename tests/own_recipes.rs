@@ -17,7 +17,7 @@ macro_rules! kernel {
         };
         let of = |name: &str| env.values[name].data.iter().map(|x| *x as f32).collect::<Vec<f32>>();
         $(let $input = of(stringify!($input));)*
-        let inputs = kernel::Inputs { $($input: &$input),* };
+        let inputs = kernel::Inputs { $($input: &$input,)* dropout: None };
         let visible = [kernel::Visible::new(visible.intervals().to_vec(), visible.tokens())];
         let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>();
         let mut out = vec![0.0; size.queries * size.head];

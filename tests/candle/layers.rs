@@ -14,6 +14,7 @@ const HEADS: usize = 3;
 struct Particular<'a> {
     lengths: Option<&'a [usize]>,
     documents: Option<&'a [u32]>,
+    dropout: Option<(u64, f64)>,
 }
 
 /// A layer of whatever recipe.
@@ -36,8 +37,9 @@ macro_rules! subject {
                 self.with_tensor_ops()
             }
             fn run(&self, $z: &Tensor, particular: Particular) -> Result<Tensor> {
-                let Particular { lengths, documents } = particular;
-                let ($layer, $context) = (self, &layers::$module::Context { lengths, documents });
+                let Particular { lengths, documents, dropout } = particular;
+                let dropout = dropout.map(|(seed, rate)| layers::$module::Dropout::new(seed, rate));
+                let ($layer, $context) = (self, &layers::$module::Context { lengths, documents, dropout });
                 $run
             }
             fn plain(&self, $point: &Tensor) -> Result<Tensor> {
@@ -45,8 +47,9 @@ macro_rules! subject {
                 $plain
             }
             fn forces(&self, z: &Tensor, particular: Particular) -> Result<[Tensor; 2]> {
-                let Particular { lengths, documents } = particular;
-                let context = &layers::$module::Context { lengths, documents };
+                let Particular { lengths, documents, dropout } = particular;
+                let dropout = dropout.map(|(seed, rate)| layers::$module::Dropout::new(seed, rate));
+                let context = &layers::$module::Context { lengths, documents, dropout };
                 Ok([self.force(z, context)?, self.force_with_tensor_ops(z, context)?])
             }
         }
@@ -122,6 +125,7 @@ fn check<L: Subject>(name: &str) -> Result<()> {
         ("whole sequences", none),
         ("lengths", Particular { lengths: Some(&[TOKENS, 4]), ..none }),
         ("documents", Particular { documents: Some(&documents), ..none }),
+        ("dropout", Particular { dropout: Some((3, 0.3)), ..none }),
     ];
     near(&format!("{name} as a module"), &layer.plain(&z)?, &layer.run(&z, none)?, 1e-6);
     for (what, context) in contexts {

@@ -6,7 +6,7 @@ fn main() {
     let size = Size { batch: 1, heads: 2, queries: 8, tokens: 8, head: 16 };
     let wave = |phase: f32| -> Vec<f32> { (0..2 * 8 * 16).map(|i| (0.37 * i as f32 + phase).sin()).collect() };
     let (q, k, v, grad_out) = (wave(0.0), wave(1.0), wave(2.0), wave(3.0));
-    let inputs = Inputs { q: &q, k: &k, v: &v, s: &[1.0, 1.0], T: &[1.0, 0.5] };
+    let inputs = Inputs { q: &q, k: &k, v: &v, s: &[1.0, 1.0], T: &[1.0, 0.5], dropout: None };
     let visible = [Visible::causal(8, 8)];
 
     let mut out = vec![0.0; q.len()];
