@@ -106,6 +106,17 @@ fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
             }
             _ => alone(false),
         },
+        // Σ_m (a b_m + c d_m) = a Σ_m b_m + c Σ_m d_m.
+        Op::Sum(axis, body) => {
+            let taken_out = |product: Product| {
+                let (inside, outside): (Vec<Expr>, Vec<Expr>) =
+                    product.factors.into_iter().partition(|f| f.has_axis(*axis));
+                let factors = [outside, Expr::sum(*axis, &Expr::mul(inside)).factors()].concat();
+                Product { is_pure: !factors.iter().any(|f| mixes(f.axes())), factors }
+            };
+            let parts: Vec<Product> = products(body)?.into_iter().map(taken_out).collect();
+            if parts.iter().all(|part| part.is_pure) { Some(parts) } else { alone(false) }
+        }
         // A case distinction over pairs multiplies the branches' vectors by numbers that are 0 in the other case.
         Op::Select(parts) if !mixes(parts[0].axes().union(parts[1].axes())) => {
             let [a, b, x, y] = &**parts;
