@@ -4,6 +4,8 @@ mod chain;
 
 use chain::{agree, every_shipped, masks};
 use energyc::interpret::HeadSize;
+use energyc::ir::eval::Env;
+use energyc::primitives::visible::Visible;
 
 /// Rounding in f64, and what solving systems makes of it.
 const TOLERANCE: f64 = 1e-9;

@@ -23,7 +23,7 @@
 //! Nodes are shared: building the same node twice gives the same [`Id`], so what the backward pass has in common with
 //! the forward pass is found by itself.
 
-use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational};
+use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, rational};
 use num_traits::{One, Zero};
 use std::collections::HashMap;
 use std::fmt;
@@ -273,6 +273,14 @@ impl Graph {
 
     /// An elementwise operation that is neither a sum nor a product.
     pub fn map(&mut self, map: Map, operands: &[Id]) -> Id {
+        // x^(n/2) = (√x)^n: the root is computed once for all of them.
+        if let Map::Pow(r) = &map {
+            let (twice, half) = (r * rational::int(2), rational::ratio(1, 2));
+            if twice.is_integer() && !r.is_integer() && *r != half {
+                let root = self.node(Op::Map(Map::Pow(half), operands.to_vec()));
+                return self.node(Op::Map(Map::Pow(twice), vec![root]));
+            }
+        }
         self.node(Op::Map(map, operands.to_vec()))
     }
 

@@ -404,14 +404,28 @@ fn reached(graph: &Graph, id: Id) -> BTreeSet<Id> {
     found
 }
 
-/// Whether a map costs less than storing its value and reading it again.
+/// Operations that cost no more than storing a value and reading it again.
+const CHEAP: usize = 4;
+
+/// Whether computing a map again, with the maps it is made of in the same loop, costs less than storing its value.
 fn is_cheap(graph: &Graph, id: Id) -> bool {
-    match &graph[id].op {
-        Op::Map(Map::Add | Map::Mul | Map::Positive | Map::Select, xs) => xs.len() <= 3,
-        Op::Map(Map::Pow(r), _) => *r == rational::int(2),
-        Op::Map(Map::Call(func), _) => matches!(func, Func::Abs | Func::Sign),
-        _ => false,
+    let domain = loop_domain(graph, id);
+    let mut open = vec![id];
+    let mut operations = 0;
+    while let Some(id) = open.pop() {
+        let Op::Map(map, operands) = &graph[id].op else { continue };
+        if loop_domain(graph, id) != domain {
+            continue;
+        }
+        operations += match map {
+            Map::Add | Map::Mul => operands.len() - 1,
+            Map::Positive | Map::Select | Map::Call(Func::Abs | Func::Sign) => 1,
+            Map::Pow(r) if *r == rational::int(2) => 1,
+            _ => return false,
+        };
+        open.extend(operands);
     }
+    operations <= CHEAP
 }
 
 fn sums_queries(op: &Op) -> bool {
