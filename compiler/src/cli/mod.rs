@@ -15,7 +15,7 @@ mod list;
 mod new;
 pub mod outcome;
 pub mod read;
-mod shipped;
+pub mod shipped;
 mod skips;
 mod table;
 mod verify;

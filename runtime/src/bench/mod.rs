@@ -51,6 +51,10 @@ impl Contender {
         }
     }
 
+    pub fn needs_python(self) -> bool {
+        self.torch_mode().is_some()
+    }
+
     fn torch_mode(self) -> Option<&'static str> {
         match self {
             Contender::TorchEager => Some("eager"),
@@ -119,6 +123,14 @@ pub fn measure(task: &Task, setting: &Setting, probe: &mut Probe) -> Vec<Measure
         }
     }
     running.into_iter().map(Running::finish).filter(|m| !m.times.is_empty()).collect()
+}
+
+/// One turn of a task's first contender, undisturbed or not: milliseconds and KiB.
+pub fn once(task: &Task, setting: &Setting) -> Option<(f64, u64)> {
+    let mut running = start(*task.contenders.first()?, task, setting)?;
+    let turn = running.turn();
+    running.finish();
+    turn
 }
 
 fn start(contender: Contender, task: &Task, setting: &Setting) -> Option<Running> {

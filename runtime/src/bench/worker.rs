@@ -18,7 +18,10 @@ use std::time::Instant;
 /// Serves requests until the input ends.
 pub fn serve(mut once: impl FnMut()) {
     let base = peak_memory();
-    for _ in 0..2 {
+    // The first pass finds its memory; the second shows whether it was a short one.
+    let start = Instant::now();
+    once();
+    if start.elapsed().as_secs_f64() < 5.0 {
         once();
     }
     println!("ready");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use energyc::cli::outcome::{Outcome, message};
-use energyc::cli::read;
+use energyc::cli::{read, shipped};
 use energyc::plan::Plan;
 use energyc::plan::graph::Op;
 use energyc::plan::schedule::{Pass, Step};
@@ -14,7 +14,7 @@ use energyc::simplify::Options;
 use energyc::{derive, plan};
 
 use crate::bench::probe::Probe;
-use crate::bench::{Contender, Measured, Setting, Task, measure, peak_gflops, worker};
+use crate::bench::{Contender, Measured, Setting, Task, measure, once, peak_gflops, worker};
 use crate::problem::Size;
 
 /// Measure kernels
@@ -106,6 +106,9 @@ fn plan_of(recipe: &energyc::check::Recipe) -> Result<Plan, String> {
     plan::plan(&derive::derive(recipe, &options), &options).map_err(|why| why.0)
 }
 
+/// Tokens of a long sequence.
+const LONG: usize = 16384;
+
 /// The recipes and shapes of a full report.
 fn standard() -> Vec<(PathBuf, Size)> {
     let size = |text: &str| shape(text).unwrap_or(Size { batch: 1, heads: 1, queries: 1, tokens: 1, head: 1 });
@@ -151,6 +154,7 @@ fn attention(args: &Attention, color: bool) -> Outcome {
     text.push_str("| recipe | B,H,N,d_h | contender | ms | × compiled | GFLOP/s | of peak | extra MiB |\n");
     text.push_str("|---|---|---|---|---|---|---|---|\n");
     let mut medians = Vec::new();
+    let is_full = args.recipe.is_empty() && args.shape.is_empty();
     for (recipe, size) in tasks {
         let (checked, said) = match read::recipe(&recipe, color) {
             Ok(checked) => checked,
@@ -159,13 +163,45 @@ fn attention(args: &Attention, color: bool) -> Outcome {
         outcome = outcome.then(said);
         let Ok(plan) = plan_of(&checked) else { continue };
         let task = Task { recipe: recipe.display().to_string(), size, contenders: contenders(&checked.name, size) };
+        eprintln!("{} at {}", checked.name, shown(size));
         let measured = measure(&task, &setting, &mut probe);
+        for absent in absent(&task, &setting, &measured) {
+            eprintln!("  {} gave no undisturbed time", absent.name());
+        }
         rows(&checked.name, size, &measured, flops(&plan, size), peak, &mut text);
         let ours = measured.iter().find(|m| m.contender == Contender::Compiled);
         medians.extend(ours.map(|m| (checked.name.clone(), size, m.median())));
     }
     text.push_str(&growth(&medians));
+    if is_full {
+        text.push_str(&long_sequences(&setting));
+    }
     outcome.then(Outcome::good(text))
+}
+
+fn shown(size: Size) -> String {
+    format!("{},{},{},{}", size.batch, size.heads, size.tokens, size.head)
+}
+
+/// Who was asked and has no result, where that says something.
+fn absent(task: &Task, setting: &Setting, measured: &[Measured]) -> Vec<Contender> {
+    let has_result = |c: &Contender| measured.iter().any(|m| m.contender == *c);
+    let is_possible = |c: &Contender| setting.python.is_some() || !c.needs_python();
+    task.contenders.iter().copied().filter(|c| is_possible(c) && !has_result(c)).collect()
+}
+
+/// The memory of every shipped kernel on one long head: what it needs beside its inputs.
+fn long_sequences(setting: &Setting) -> String {
+    let size = Size { batch: 1, heads: 1, queries: LONG, tokens: LONG, head: 64 };
+    let mut text = format!("\n| recipe, one head of {LONG} tokens | s | extra MiB |\n|---|---|---|\n");
+    for recipe in shipped::SHIPPED {
+        eprintln!("{} at {}", recipe.name, shown(size));
+        let task = Task { recipe: recipe.name.to_string(), size, contenders: vec![Contender::Compiled] };
+        if let Some((ms, kib)) = once(&task, setting) {
+            let _ = writeln!(text, "| {} | {:.1} | {:.0} |", recipe.name, ms / 1e3, kib as f64 / 1024.0);
+        }
+    }
+    text
 }
 
 /// Who can take part: candle and SDPA know one attention, quadratic ones are too slow for long sequences.
@@ -207,13 +243,13 @@ fn flops(plan: &Plan, size: Size) -> f64 {
 
 fn rows(name: &str, size: Size, measured: &[Measured], flops: f64, peak: f64, text: &mut String) {
     let ours = measured.iter().find(|m| m.contender == Contender::Compiled).map_or(f64::NAN, Measured::median);
-    let Size { batch, heads, tokens, head, .. } = size;
     for m in measured {
         let ms = m.median();
         let speed = flops / ms / 1e6;
         let _ = writeln!(
             text,
-            "| {name} | {batch},{heads},{tokens},{head} | {} | {ms:.1} | {:.2} | {speed:.0} | {:.0} % | {:.0} |",
+            "| {name} | {} | {} | {ms:.1} | {:.2} | {speed:.0} | {:.0} % | {:.0} |",
+            shown(size),
             m.contender.name(),
             ms / ours,
             100.0 * speed / peak,
