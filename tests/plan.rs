@@ -120,18 +120,18 @@ fn slopes(case: &chain::Case, env: &Env, input: &str) -> Vec<f64> {
     (0..env.values[input].data.len()).map(|i| (at(i, 1e-6) - at(i, -1e-6)) / 2e-6).collect()
 }
 
-/// Without dropout nothing is left out, and the expectation over masks is what is computed without.
+/// The mean over masks is what is computed without.
 #[test]
 fn dropout_leaves_the_direction_in_the_mean() {
     let size = HeadSize { queries: 5, tokens: 5, head: 2 };
     let visible = Visible::causal(5, 5);
-    let plain = chain::shipped("softmax");
-    let env = plain.sample(size, &visible, 5);
-    let expected = plain.planned::<f64>(&env, &visible)["out"].clone();
+    let mut case = chain::shipped("softmax");
+    let env = case.sample(size, &visible, 5);
+    let expected = case.planned::<f64>(&env, &visible)["out"].clone();
     let mut mean = vec![0.0; expected.len()];
     let rounds = 4000;
     for seed in 0..rounds {
-        let case = chain::Case { dropout: Some((seed, 0.2)), ..chain::shipped("softmax") };
+        case.dropout = Some((seed, 0.2));
         let out = case.planned::<f64>(&env, &visible)["out"].clone();
         mean.iter_mut().zip(out).for_each(|(sum, x)| *sum += x / rounds as f64);
     }
