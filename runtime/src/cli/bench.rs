@@ -245,14 +245,20 @@ fn rows(name: &str, size: Size, measured: &[Measured], flops: f64, peak: f64, te
     let ours = measured.iter().find(|m| m.contender == Contender::Compiled).map_or(f64::NAN, Measured::median);
     for m in measured {
         let ms = m.median();
-        let speed = flops / ms / 1e6;
+        // Kernels without matrix products have nothing to compare with the peak.
+        let (speed, share) = match flops > 0.0 {
+            true => {
+                let speed = flops / ms / 1e6;
+                (format!("{speed:.0}"), format!("{:.0} %", 100.0 * speed / peak))
+            }
+            false => ("–".to_string(), "–".to_string()),
+        };
         let _ = writeln!(
             text,
-            "| {name} | {} | {} | {ms:.1} | {:.2} | {speed:.0} | {:.0} % | {:.0} |",
+            "| {name} | {} | {} | {ms:.1} | {:.2} | {speed} | {share} | {:.0} |",
             shown(size),
             m.contender.name(),
             ms / ours,
-            100.0 * speed / peak,
             m.peak_kib as f64 / 1024.0,
         );
     }
