@@ -40,6 +40,9 @@ impl HeadSize {
     }
 }
 
+/// Numbers of a loop over pairs and components that are worked on together.
+const GROUP_ENTRIES: usize = 512;
+
 /// The attention dropout of one head, which is this one of all heads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadDropout {
@@ -268,7 +271,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         if is_register(id) {
             return match &self.registers[id.index()] {
                 Register::Number(x) => Operand::Number(*x),
-                Register::Vector(xs) => Operand::Vector(xs),
+                // A register may hold more tokens than are left.
+                Register::Vector(xs) => Operand::Vector(&xs[..at.inner.len().min(xs.len())]),
             };
         }
         if let Op::Number(c) = &self.graph[id].op {
@@ -572,11 +576,66 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 }
             }
             Domain::Triple => {
+                let spread = self.spread(l);
+                let group = (GROUP_ENTRIES / size.head.max(1)).max(1);
                 for r in 0..rows {
-                    self.seen(r).for_each(|n| self.stretch(l, &at(r, n, 0..size.head)));
+                    let seen = self.seen(r);
+                    for &id in spread.iter().filter(|id| !self.graph[**id].has(Axis::N)) {
+                        self.repeat(id, &at(r, seen.start, 0..size.head), group);
+                    }
+                    for start in seen.clone().step_by(group) {
+                        let count = group.min(seen.end - start);
+                        for &id in spread.iter().filter(|id| self.graph[**id].has(Axis::N)) {
+                            self.stretch_numbers(id, r, start..start + count);
+                        }
+                        self.stretch_with(l, &at(r, start, 0..count * size.head), &spread);
+                    }
                 }
             }
         }
+    }
+
+    /// The stored operands of a loop over pairs and components that several tokens do not have side by side: vectors of
+    /// the query, and numbers per token.
+    fn spread(&self, l: &Loop) -> Vec<Id> {
+        let folded = l.folds.iter().flat_map(|&f| self.graph[f].op.operands());
+        let operands = l.maps.iter().flat_map(|&m| self.graph[m].op.operands()).chain(folded);
+        let is_spread = |id: &Id| {
+            let is_stored =
+                !l.maps.contains(id) && !self.is_visibility(*id) && !matches!(self.graph[*id].op, Op::Number(_));
+            let domain = Domain::of(self.graph.axes(*id));
+            is_stored && matches!(domain, Domain::RowVector | Domain::Tile | Domain::Key)
+        };
+        let mut spread: Vec<Id> = operands.filter(is_spread).collect();
+        spread.sort();
+        spread.dedup();
+        spread
+    }
+
+    /// Puts a vector of the query into its register, once for every token of a group.
+    fn repeat(&mut self, id: Id, at: &At, group: usize) {
+        let repeated = match self.operand(id, at, &|_| false) {
+            Operand::Vector(xs) => xs.repeat(group),
+            Operand::Number(x) => vec![x; group * at.inner.len()],
+        };
+        self.registers[id.index()] = Register::Vector(repeated);
+    }
+
+    /// Puts the numbers of some tokens into their register, each once for every component.
+    fn stretch_numbers(&mut self, id: Id, row: usize, tokens: Range<usize>) {
+        let head = self.size.head;
+        let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
+        let mut out = if let Register::Vector(v) = old { v } else { vec![] };
+        out.clear();
+        for token in tokens {
+            let at = At { domain: Domain::Triple, row, token, inner: 0..head };
+            let x = match self.operand(id, &at, &|_| false) {
+                Operand::Number(x) => x,
+                Operand::Vector(xs) => xs[0],
+            };
+            out.resize(out.len() + head, x);
+        }
+        self.registers[id.index()] = Register::Vector(out);
     }
 
     /// Folds inside of a block start at 0; those over queries go on.
@@ -618,7 +677,12 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
 
     /// One run along the inner direction of a loop.
     fn stretch(&mut self, l: &Loop, at: &At) {
-        let is_register = |x: Id| l.maps.binary_search(&x).is_ok();
+        self.stretch_with(l, at, &[]);
+    }
+
+    /// The same where some operands are in registers already.
+    fn stretch_with(&mut self, l: &Loop, at: &At, ready: &[Id]) {
+        let is_register = |x: Id| l.maps.binary_search(&x).is_ok() || ready.contains(&x);
         for &map in &l.maps {
             self.compute(map, at, &is_register);
         }
@@ -670,7 +734,26 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             Domain::Row => axis == Axis::T,
             Domain::Scalar => true,
         };
-        if is_along {
+        if at.domain == Domain::Triple && axis != Axis::T {
+            // Several tokens side by side.
+            let pairs = at.row * self.block.pitch + at.token - self.block.keys.start;
+            for i in 0..length / head.max(1) {
+                let part = match value {
+                    Operand::Number(x) => Operand::Number(x),
+                    Operand::Vector(xs) => Operand::Vector(&xs[i * head..(i + 1) * head]),
+                };
+                match (is_along, part) {
+                    (true, Operand::Number(x)) => out[pairs + i] = x * T::of(head as f64),
+                    (true, Operand::Vector(xs)) => out[pairs + i] = sum(xs),
+                    (false, Operand::Number(x)) => {
+                        out[row * head..(row + 1) * head].iter_mut().for_each(|y| *y += x);
+                    }
+                    (false, Operand::Vector(xs)) => {
+                        out[row * head..(row + 1) * head].iter_mut().zip(xs).for_each(|(y, x)| *y += *x);
+                    }
+                }
+            }
+        } else if is_along {
             let total = match (fold, value) {
                 (Fold::Sum, Operand::Vector(xs)) => sum(xs),
                 (Fold::Sum, Operand::Number(x)) => x * T::of(length as f64),
@@ -680,13 +763,11 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             match Domain::of(self.graph.axes(id)) {
                 Domain::Scalar => out[0] += total,
                 Domain::Key => out[at.token] = total,
-                Domain::Tile => out[at.row * self.block.pitch + at.token - self.block.keys.start] = total,
                 _ => out[row] = total,
             }
         } else {
             let start = match (at.domain, axis) {
                 (Domain::Tile, _) => at.inner.start,
-                (Domain::Triple, Axis::N) => row * head,
                 (Domain::Triple, _) => at.token * head,
                 _ => 0,
             };
