@@ -50,6 +50,14 @@ pub struct HeadDropout {
     pub head: u32,
 }
 
+/// A head: how long its arrays are, who sees whom, and what is dropped of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'v> {
+    pub size: HeadSize,
+    pub visible: &'v Visible,
+    pub dropout: Option<HeadDropout>,
+}
+
 /// Runs a pass over one head.
 ///
 /// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
@@ -57,9 +65,7 @@ pub struct HeadDropout {
 pub fn run_head<'a, T: Real>(
     graph: &Graph,
     pass: &Pass,
-    size: HeadSize,
-    visible: &Visible,
-    dropout: Option<HeadDropout>,
+    Head { size, visible, dropout }: Head,
     input: &dyn Fn(&Leaf) -> &'a [T],
     saved: &mut [Vec<T>],
     outputs: &mut [Vec<T>],

@@ -3,7 +3,7 @@
 
 use energyc::check::{Recipe, inputs};
 use energyc::derive::{self, Backward, Derivation, EnergyBackward};
-use energyc::interpret::{HeadDropout, HeadSize, run_head};
+use energyc::interpret::{Head, HeadDropout, HeadSize, run_head};
 use energyc::ir::eval::{Env, Sizes};
 use energyc::ir::sample::Random;
 use energyc::ir::tensor::Tensor;
@@ -257,7 +257,7 @@ impl Case {
         let mut out = Values::new();
         let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<T>]| {
             let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| vec![T::ZERO; size.entries(o.domain)]).collect();
-            run_head(&plan.graph, pass, size, visible, dropout, &find, saved, &mut outputs);
+            run_head(&plan.graph, pass, Head { size, visible, dropout }, &find, saved, &mut outputs);
             if pass.is_saving {
                 for (saved, id) in saved.iter_mut().zip(&pass.saved) {
                     if let Some(i) = pass.outputs.iter().position(|o| o.id == *id) {

@@ -152,6 +152,13 @@ impl Node {
     }
 }
 
+/// A sign and a power among factors, and the two factors (bases and exponents) they become together.
+struct Joined {
+    sign: usize,
+    power: usize,
+    factors: [(Id, Rational); 2],
+}
+
 /// Shared values.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -323,10 +330,10 @@ impl Graph {
             let number = self.number(&number);
             return self.mul(&[vec![select, number], outside].concat());
         }
-        while let Some((sign, base, with)) = self.sign_beside_power(&flat) {
-            flat.swap_remove(sign.max(base));
-            flat.swap_remove(sign.min(base));
-            for (x, r) in with.into_iter().filter(|(_, r)| !r.is_zero()) {
+        while let Some(Joined { sign, power, factors }) = self.sign_beside_power(&flat) {
+            flat.swap_remove(sign.max(power));
+            flat.swap_remove(sign.min(power));
+            for (x, r) in factors.into_iter().filter(|(_, r)| !r.is_zero()) {
                 flat.push(if r.is_one() { x } else { self.map(Map::Pow(r), &[x]) });
             }
         }
@@ -381,7 +388,7 @@ impl Graph {
 
     /// A sign and a power that it can join, x^k sign(x) = x^(k−1) |x| for a whole k ≥ 1 and |x|^r sign(x) = |x|^(r−1) x
     /// for r ≥ 1: both places, and the two factors that take theirs (as bases and exponents).
-    fn sign_beside_power(&mut self, factors: &[Id]) -> Option<(usize, usize, [(Id, Rational); 2])> {
+    fn sign_beside_power(&mut self, factors: &[Id]) -> Option<Joined> {
         let one = Rational::one();
         for (i, &sign) in factors.iter().enumerate() {
             let Op::Map(Map::Call(Func::Sign), of) = &self[sign].op else { continue };
@@ -398,7 +405,7 @@ impl Graph {
                     _ => continue,
                 };
                 if r >= one {
-                    return Some((i, j, [(other, one.clone()), (base, r - &one)]));
+                    return Some(Joined { sign: i, power: j, factors: [(other, one.clone()), (base, r - &one)] });
                 }
             }
         }

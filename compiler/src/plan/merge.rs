@@ -92,7 +92,7 @@ impl Merging<'_> {
                     let is_add = matches!(self.graph[*id].op, Op::Map(Map::Add, _));
                     self.is_private(*id) && (is_add || self.reduction(*id).is_some())
                 };
-                match parts.iter().position(|part| is_sum(part)) {
+                match parts.iter().position(is_sum) {
                     Some(i) => {
                         let others = parts.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, part)| *part);
                         self.expand(parts[i], factors.into_iter().chain(others).collect(), terms, false);

@@ -2,7 +2,7 @@
 
 use super::{Engine, Forward, Gradients, gathered};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
-use energyc::interpret::{HeadDropout, run_head};
+use energyc::interpret::{Head, HeadDropout, run_head};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::Plan;
 use energyc::plan::schedule::{Domain, Pass};
@@ -66,7 +66,14 @@ impl Interpreted {
         };
         let dropout =
             problem.dropout.map(|(seed, rate)| HeadDropout { dropout: Dropout::new(seed, rate), head: head as u32 });
-        run_head(graph, pass, size, problem.visible_to(head), dropout, &input, &mut saved, &mut outputs);
+        run_head(
+            graph,
+            pass,
+            Head { size, visible: problem.visible_to(head), dropout },
+            &input,
+            &mut saved,
+            &mut outputs,
+        );
         if pass.is_saving {
             // What is an output as well was written there.
             for (saved, id) in saved.iter_mut().zip(&pass.saved) {
