@@ -147,6 +147,12 @@ fn attention(args: &Attention, color: bool) -> Outcome {
     };
     let setting =
         Setting { repetitions: args.repetitions.max(1), threads: args.threads.max(1), python: args.python.clone() };
+    if let Some(python) = &setting.python
+        && !has_torch(python)
+    {
+        let text = format!("`{}` is no Python that can import torch", python.display());
+        return Outcome::wrong(message("error", &text, color));
+    }
     let peak = peak_gflops(setting.threads);
     let mut probe = Probe::new(setting.threads);
     let mut outcome = Outcome::default();
@@ -177,6 +183,11 @@ fn attention(args: &Attention, color: bool) -> Outcome {
         text.push_str(&long_sequences(&setting));
     }
     outcome.then(Outcome::good(text))
+}
+
+fn has_torch(python: &std::path::Path) -> bool {
+    let outcome = std::process::Command::new(python).args(["-c", "import torch"]).output();
+    outcome.is_ok_and(|output| output.status.success())
 }
 
 fn shown(size: Size) -> String {
