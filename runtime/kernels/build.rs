@@ -72,7 +72,7 @@ mod {name} {{
             &self.out
         }}
 
-        fn backward(&mut self, call: &Call) -> Vec<(&'static str, &[f32], bool)> {{
+        fn backward<'a>(&'a mut self, call: &Call) -> Vec<(&'a str, &'a [f32], bool)> {{
             let given = (call.tensor)(\"grad_out\");
             kernel::backward(&size(call), &visible(call), &inputs(call), given, &self.saved, &mut self.gradients);
             vec![

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod engine;
 pub mod input;
 pub mod mask;
+pub mod model;
 pub mod problem;
 pub mod tensors;
 

@@ -44,10 +44,10 @@ pub struct Gradient {
 pub type Saved = Box<dyn Any + Send + Sync>;
 
 /// Forward and backward passes of a kernel with buffers that live from call to call.
-pub trait Session {
+pub trait Session: Send {
     fn forward(&mut self, call: &Call) -> &[f32];
     /// After `forward` of the same call, given `grad_out`: gradients by name, and whether they are one number per head.
-    fn backward(&mut self, call: &Call) -> Vec<(&'static str, &[f32], bool)>;
+    fn backward<'a>(&'a mut self, call: &Call) -> Vec<(&'a str, &'a [f32], bool)>;
 }
 
 /// The passes of one recipe.

@@ -3,10 +3,12 @@
 mod compiled;
 mod gradients;
 mod interpreted;
+mod passes;
 
 pub use compiled::{CompiledSession, find, session};
 pub use gradients::gathered;
 pub use interpreted::Interpreted;
+pub use passes::Passes;
 
 use crate::problem::Problem;
 use std::any::Any;

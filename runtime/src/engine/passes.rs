@@ -1,0 +1,109 @@
+//! The passes of a recipe for a network: a kernel if one is compiled in, the interpreter if not, with buffers that live
+//! from step to step.
+
+use super::{Engine, Forward, Gradients, Interpreted};
+use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem};
+use energy_kernels::{Call, Kernel, Session};
+use energyc::check::Recipe;
+use energyc::kernel::{Interface, interface, recipe_hash};
+use energyc::primitives::visible::Visible;
+use energyc::simplify::Options;
+use energyc::{derive, plan};
+use std::sync::Arc;
+
+/// The passes of one recipe, to be opened for every layer.
+#[derive(Clone)]
+pub struct Passes {
+    kernel: Option<&'static dyn Kernel>,
+    plan: Arc<Interpreted>,
+    inputs: Vec<String>,
+}
+
+impl Passes {
+    /// A compiled kernel if there is one.
+    pub fn new(recipe: &Recipe) -> Result<Passes, String> {
+        let options = Options::default();
+        let plan = plan::plan(&derive::derive(recipe, &options), &options);
+        let plan = plan.map_err(|why| format!("`{}` cannot be run: {}", recipe.name, why.0))?;
+        let Interface { inputs, .. } = interface(&plan);
+        if plan.backward.outputs.is_empty() {
+            return Err(format!("`{}` cannot be trained: its direction depends on nothing that is learned", recipe.name));
+        }
+        Ok(Passes {
+            kernel: energy_kernels::find(&recipe_hash(recipe)),
+            plan: Arc::new(Interpreted::new(plan)),
+            inputs: inputs.into_iter().map(|(_, input)| input).collect(),
+        })
+    }
+
+    /// Whether a kernel is compiled in.
+    pub fn is_compiled(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// The names of the inputs.
+    pub fn inputs(&self) -> &[String] {
+        &self.inputs
+    }
+
+    pub fn reads(&self, input: &str) -> bool {
+        self.inputs.iter().any(|name| name == input)
+    }
+
+    /// Buffers for one layer.
+    pub fn session(&self) -> Box<dyn Session> {
+        match self.kernel {
+            Some(kernel) => kernel.session(),
+            None => Box::new(Interpreting { passes: self.clone(), ran: None, gradients: Gradients::new() }),
+        }
+    }
+
+    /// F_h `[B,H,N]`.
+    pub fn energy(&self, call: &Call) -> Vec<f32> {
+        match self.kernel {
+            Some(kernel) => kernel.energy(call),
+            None => self.plan.energy(&self.problem(call, &[])),
+        }
+    }
+
+    /// The gradients of all inputs, given `grad_energy`.
+    pub fn energy_backward(&self, call: &Call) -> Gradients {
+        let problem = self.problem(call, &[GRAD_ENERGY]);
+        let forward = self.plan.forward(&problem);
+        self.plan.energy_backward(&problem, &forward)
+    }
+
+    /// A call with copies of its inputs.
+    fn problem(&self, call: &Call, more: &[&str]) -> Problem {
+        let energy_kernels::Size { batch, heads, queries, tokens, head } = call.size;
+        let named = self.inputs.iter().map(String::as_str).chain(more.iter().copied());
+        Problem {
+            size: crate::problem::Size { batch, heads, queries, tokens, head },
+            visible: call.visible.iter().map(|seen| Visible::new(seen.to_vec(), tokens)).collect(),
+            tensors: named.map(|name| (name.to_string(), (call.tensor)(name).to_vec())).collect(),
+            dropout: call.dropout,
+        }
+    }
+}
+
+/// A session without a kernel.
+struct Interpreting {
+    passes: Passes,
+    ran: Option<Forward>,
+    gradients: Gradients,
+}
+
+impl Session for Interpreting {
+    fn forward(&mut self, call: &Call) -> &[f32] {
+        let forward = self.passes.plan.forward(&self.passes.problem(call, &[]));
+        &self.ran.insert(forward).out
+    }
+
+    fn backward<'a>(&'a mut self, call: &Call) -> Vec<(&'a str, &'a [f32], bool)> {
+        let problem = self.passes.problem(call, &[GRAD_OUT]);
+        let forward = self.ran.take().unwrap_or_else(|| self.passes.plan.forward(&problem));
+        self.gradients = self.passes.plan.backward(&problem, &forward);
+        self.ran = Some(forward);
+        self.gradients.iter().map(|(name, values)| (name.as_str(), &values[..], false)).collect()
+    }
+}
