@@ -8,6 +8,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod data;
 pub mod engine;
 pub mod input;
 pub mod mask;

@@ -27,7 +27,10 @@ impl Passes {
         let plan = plan.map_err(|why| format!("`{}` cannot be run: {}", recipe.name, why.0))?;
         let Interface { inputs, .. } = interface(&plan);
         if plan.backward.outputs.is_empty() {
-            return Err(format!("`{}` cannot be trained: its direction depends on nothing that is learned", recipe.name));
+            return Err(format!(
+                "`{}` cannot be trained: its direction depends on nothing that is learned",
+                recipe.name
+            ));
         }
         Ok(Passes {
             kernel: energy_kernels::find(&recipe_hash(recipe)),

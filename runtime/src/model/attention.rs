@@ -106,7 +106,8 @@ impl Attention {
         let (d, heads) = (sizes.model, sizes.heads);
         let how = recipe.write_back;
         let vectors: Vec<&str> = ["q", "k", "v"].into_iter().filter(|name| passes.reads(name)).collect();
-        let mut add = |name: &str, deviation: f32| layout.add(format!("{prefix}.{name}"), &[d, d], Start::Normal(deviation));
+        let mut add =
+            |name: &str, deviation: f32| layout.add(format!("{prefix}.{name}"), &[d, d], Start::Normal(deviation));
         let name_of = |vector: &str| match vector {
             "q" => "w1",
             "k" => "w2",
@@ -126,8 +127,7 @@ impl Attention {
             }
         }
         let wo = matches!(how, WriteBack::Free | WriteBack::FreePinv).then(|| add("wo", last));
-        let write_back =
-            Parts { how, d, heads, w1: places.get("q").cloned(), wv: places.get("v").cloned(), wo };
+        let write_back = Parts { how, d, heads, w1: places.get("q").cloned(), wv: places.get("v").cloned(), wo };
         let mut numbers = Vec::new();
         let mut gates = Vec::new();
         for name in passes.inputs() {
@@ -231,13 +231,8 @@ impl Attention {
 
     /// Every parameter as one number per head.
     fn fill_numbers(&self, weights: &[f32], size: Size, inputs: &mut BTreeMap<String, Vec<f32>>) {
-        let sizes = Sizes {
-            queries: size.queries,
-            tokens: size.tokens,
-            head: size.head,
-            model: self.d,
-            heads: self.heads,
-        };
+        let sizes =
+            Sizes { queries: size.queries, tokens: size.tokens, head: size.head, model: self.d, heads: self.heads };
         for Number { name, value } in &self.numbers {
             let values = match value {
                 Value::Fixed(term) => vec![number(term, sizes).unwrap_or(f64::NAN) as f32; self.heads],
@@ -286,7 +281,16 @@ impl Attention {
         let extra = [(GRAD_OUT, &*of_directions)];
         let gradients = with_call(self.size(sight, inputs), sight, inputs, &extra, |call| session.backward(call));
         let of: BTreeMap<&str, &[f32]> = gradients.into_iter().map(|(name, values, _)| (name, values)).collect();
-        self.send_back(weights, gradient, x, sight, is_kept, &of, (inputs, &mut scratch.projected, &mut scratch.kept), of_x);
+        self.send_back(
+            weights,
+            gradient,
+            x,
+            sight,
+            is_kept,
+            &of,
+            (inputs, &mut scratch.projected, &mut scratch.kept),
+            of_x,
+        );
     }
 
     /// From the gradients of the kernel's inputs to those of the weights and of x.
@@ -307,7 +311,8 @@ impl Attention {
         self.numbers_back(of, gradient);
         let zero = vec![0.0; if self.vectors.iter().all(|name| of.contains_key(name)) { 0 } else { n * d }];
         let mut whole: BTreeMap<&str, Vec<f32>> = BTreeMap::new();
-        let tokens = self.vectors.iter().copied().filter(|name| *name != "q").chain(self.gates.iter().map(|g| &*g.name));
+        let tokens =
+            self.vectors.iter().copied().filter(|name| *name != "q").chain(self.gates.iter().map(|g| &*g.name));
         for name in tokens {
             let own = of.get(name).copied().unwrap_or(&[]);
             if is_kept {

@@ -53,13 +53,7 @@ impl Config {
 
     /// The sizes the recipe language knows.
     pub fn sizes(&self) -> Sizes {
-        Sizes {
-            queries: self.window,
-            tokens: self.window,
-            head: self.head,
-            model: self.width(),
-            heads: self.heads,
-        }
+        Sizes { queries: self.window, tokens: self.window, head: self.head, model: self.width(), heads: self.heads }
     }
 
     /// An error that names the number that is wrong.

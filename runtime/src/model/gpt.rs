@@ -248,19 +248,13 @@ impl Gpt {
     }
 
     /// The loss of the positions of the last forward pass; with `scale` the gradient of scale·loss is begun.
-    pub fn loss(
-        &self,
-        weights: &[f32],
-        targets: &[i32],
-        tape: &mut Tape,
-        wanted: Option<(f32, &mut [f32])>,
-    ) -> Loss {
+    pub fn loss(&self, weights: &[f32], targets: &[i32], tape: &mut Tape, wanted: Option<(f32, &mut [f32])>) -> Loss {
         let d = self.config.width();
         let length = targets.len() * d;
         let Tape { last, of_last, loss: scratch, .. } = tape;
         let of_x = sized(of_last, length);
-        let wanted = wanted
-            .map(|(scale, gradient)| Wanted { scale, of_weight: &mut gradient[self.logits.clone()], of_x });
+        let wanted =
+            wanted.map(|(scale, gradient)| Wanted { scale, of_weight: &mut gradient[self.logits.clone()], of_x });
         loss::loss(&last[..length], d, &weights[self.logits.clone()], targets, scratch, wanted)
     }
 

@@ -89,10 +89,10 @@ impl Program {
         let translate = |e: &Expr| Translation::new(recipe, sizes, &vectors, &learned).term(e);
         let all = |terms: Vec<&Expr>| terms.into_iter().map(translate).collect::<Result<Vec<Term>, String>>();
         let count = program.states.len();
-        let of = |leaf: &Leaf| backward.inputs.iter().find(|(input, _)| input.same_input(leaf)).map(|(_, d)| &d.value.term);
+        let of =
+            |leaf: &Leaf| backward.inputs.iter().find(|(input, _)| input.same_input(leaf)).map(|(_, d)| &d.value.term);
         let zero = Expr::zero();
         Ok(Program {
-
             gradients: program.gradients.len(),
             numbers: learned.iter().map(|leaf| leaf.name.to_string()).collect(),
             starts: all(inits().collect())?,
@@ -225,9 +225,8 @@ impl Term {
     fn extents(&self) -> Vec<Extent> {
         let mut extents: Vec<Extent> = Vec::new();
         for operation in &self.operations {
-            let most = |places: &mut dyn Iterator<Item = usize>| {
-                places.map(|i| extents[i]).max().unwrap_or(Extent::Whole)
-            };
+            let most =
+                |places: &mut dyn Iterator<Item = usize>| places.map(|i| extents[i]).max().unwrap_or(Extent::Whole);
             let extent = match operation {
                 Operation::Number(_) | Operation::Learned(_) | Operation::Total(_) => Extent::Whole,
                 Operation::Vector(_) => Extent::Entry,
@@ -310,7 +309,12 @@ impl Values {
             Extent::Row => rows,
             Extent::Entry => rows * width,
         };
-        Values { arrays: extents.iter().map(|e| vec![0.0; length(e)]).collect(), extents: extents.to_vec(), rows, width }
+        Values {
+            arrays: extents.iter().map(|e| vec![0.0; length(e)]).collect(),
+            extents: extents.to_vec(),
+            rows,
+            width,
+        }
     }
 
     /// Entry j of a value, of whatever extent.
@@ -351,15 +355,13 @@ impl Values {
             Operation::Select(parts) => {
                 self.each(&mut out, *parts, extent, |_, [a, b, x, y]| if a <= b { x } else { y });
             }
-            Operation::RowSum(x) => {
-                match self.extents[*x] {
-                    Extent::Entry => {
-                        let rows = self.arrays[*x].chunks_exact(self.width.max(1));
-                        out.iter_mut().zip(rows).for_each(|(y, row)| *y = row.iter().sum());
-                    }
-                    _ => self.each(&mut out, [*x], extent, |_, [x]| x * self.width as f32),
+            Operation::RowSum(x) => match self.extents[*x] {
+                Extent::Entry => {
+                    let rows = self.arrays[*x].chunks_exact(self.width.max(1));
+                    out.iter_mut().zip(rows).for_each(|(y, row)| *y = row.iter().sum());
                 }
-            }
+                _ => self.each(&mut out, [*x], extent, |_, [x]| x * self.width as f32),
+            },
             Operation::Total(_) => {}
         }
         self.arrays[i] = out;

@@ -340,14 +340,23 @@ impl Sublayer {
                     let energy = energy.filter(|_| step == 0);
                     let input = &between[step];
                     let buffers = (&mut *tape, &mut *scratch);
-                    self.step_back(program, weights, gradient, input, &mut of_u, context, forces, false, buffers, energy);
+                    self.step_back(
+                        program, weights, gradient, input, &mut of_u, context, forces, false, buffers, energy,
+                    );
                 }
                 tape.between = between;
                 of_u[0].iter_mut().zip(&of_moved).for_each(|(x, y)| *x -= y);
                 let point = &input[0][..length];
                 let (of_weight, of_bias) = self.norm_gradients(gradient);
                 let to = (&mut given[0][..length], true);
-                norm::backward(point, self.affine(weights), &tape.moments, &of_u[0][..length], (of_weight, of_bias), to);
+                norm::backward(
+                    point,
+                    self.affine(weights),
+                    &tape.moments,
+                    &of_u[0][..length],
+                    (of_weight, of_bias),
+                    to,
+                );
             }
             (Mode::Program(steps), Some(program)) => {
                 let between = std::mem::take(&mut tape.between);

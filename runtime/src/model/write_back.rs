@@ -154,8 +154,7 @@ impl Parts {
             let of_gram = product([n, n, d], rows(w, d), rows(&of_pseudo, n));
             let left = product([n, n, n], rows(gram, n), rows(&of_gram, n));
             let of_product = product([n, n, n], rows(&left, n), rows(gram, n));
-            let both: Vec<f32> =
-                (0..n * n).map(|i| -(of_product[i] + of_product[(i % n) * n + i / n])).collect();
+            let both: Vec<f32> = (0..n * n).map(|i| -(of_product[i] + of_product[(i % n) * n + i / n])).collect();
             let of_w1 = &mut gradient[w1_at..w1_at + n * d];
             multiply([n, d, n], of_w1, Into::Add, 1.0, rows(gram, n), transposed(&of_pseudo, n));
             multiply([n, d, n], of_w1, Into::Add, 1.0, rows(&both, n), rows(w, d));

@@ -1,0 +1,51 @@
+//! What a training step is given: sequences of tokens, what follows each of them, and which positions are there.
+
+use crate::model::Input;
+use crate::model::loss::NONE;
+
+/// Sequences of one length, one after another.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Sequences.
+    pub batch: usize,
+    /// Positions of every sequence.
+    pub length: usize,
+    /// `[batch · length]`; positions behind a sequence's end hold any token.
+    pub tokens: Vec<u16>,
+    /// The token that follows each position, or [`NONE`] where the loss does not count.
+    pub targets: Vec<i32>,
+    /// How many positions of every sequence are there; empty if all are.
+    pub lengths: Vec<usize>,
+    /// The document of every position; empty if a sequence is one document.
+    pub documents: Vec<u32>,
+}
+
+impl Batch {
+    /// The model's side of it.
+    pub fn input(&self) -> Input<'_> {
+        Input {
+            batch: self.batch,
+            length: self.length,
+            tokens: &self.tokens,
+            lengths: (!self.lengths.is_empty()).then_some(&self.lengths[..]),
+            documents: (!self.documents.is_empty()).then_some(&self.documents[..]),
+        }
+    }
+
+    /// Positions that count in the loss.
+    pub fn counted(&self) -> usize {
+        self.targets.iter().filter(|target| **target != NONE).count()
+    }
+}
+
+/// Examples that can be asked for in any order. The same number always gives the same example.
+pub trait Examples: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Tokens are smaller than this.
+    fn vocabulary(&self) -> usize;
+
+    /// Puts the examples of these numbers into a batch.
+    fn fill(&self, which: &[usize], batch: &mut Batch) -> Result<(), String>;
+}
