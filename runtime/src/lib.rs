@@ -10,10 +10,13 @@ pub mod bench;
 pub mod cli;
 pub mod data;
 pub mod engine;
+pub mod generate;
 pub mod input;
 pub mod mask;
+pub mod metrics;
 pub mod model;
 pub mod problem;
 pub mod tensors;
+pub mod train;
 
 pub use energyc as compiler;

@@ -37,6 +37,13 @@ pub fn read(bytes: &[u8]) -> Result<Tensors, String> {
     Ok(tensors)
 }
 
+/// One tensor of whole numbers in the bytes of a file.
+pub fn read_whole_numbers(bytes: &[u8], name: &str) -> Result<Tensor<i64>, String> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| format!("this is no safetensors file: {error}"))?;
+    let view = file.tensor(name).map_err(|_| format!("there is no tensor `{name}`"))?;
+    values(name, &view, Dtype::I64, i64::from_le_bytes)
+}
+
 fn values<T, const BYTES: usize>(
     name: &str,
     view: &TensorView,

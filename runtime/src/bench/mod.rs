@@ -1,20 +1,14 @@
-//! `energyrun bench attention`: contenders in processes of their own, taking turns.
-//!
-//! A repetition counts only if the machine was quiet before and after it, so that a busy neighbour delays the answer and
-//! does not change it. Every contender gets a heap that keeps its pages: otherwise first-touch page faults decide.
+//! `energyrun bench`: attention kernels and whole training steps against other programs.
 
 pub mod probe;
+pub mod train;
+pub mod turns;
 pub mod worker;
 
 use crate::problem::Size;
 use probe::Probe;
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-/// glibc's allocator, told to keep what it has.
-const KEEP_HEAP: [(&str, &str); 3] =
-    [("MALLOC_MMAP_MAX_", "0"), ("MALLOC_TRIM_THRESHOLD_", "100000000000"), ("MALLOC_TOP_PAD_", "268435456")];
+use std::process::Command;
+use turns::{Measured, Running, Setting};
 
 /// PyTorch's side.
 const TORCH: &str = include_str!("torch_contender.py");
@@ -73,56 +67,10 @@ pub struct Task {
     pub contenders: Vec<Contender>,
 }
 
-/// How to measure.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    pub repetitions: usize,
-    pub threads: usize,
-    /// A Python that has torch.
-    pub python: Option<PathBuf>,
-}
-
-/// What one contender needed.
-#[derive(Clone, Debug)]
-pub struct Measured {
-    pub contender: Contender,
-    /// Milliseconds, sorted.
-    pub times: Vec<f64>,
-    pub peak_kib: u64,
-}
-
-impl Measured {
-    pub fn median(&self) -> f64 {
-        self.times.get(self.times.len() / 2).copied().unwrap_or(f64::NAN)
-    }
-}
-
-/// A contender that is waiting for its turn.
-struct Running {
-    contender: Contender,
-    child: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
-    times: Vec<f64>,
-    peak_kib: u64,
-}
-
 /// Measures a task; contenders that cannot take part are left out.
-pub fn measure(task: &Task, setting: &Setting, probe: &mut Probe) -> Vec<Measured> {
-    let start = |contender: &Contender| start(*contender, task, setting);
-    let mut running: Vec<Running> = task.contenders.iter().filter_map(start).collect();
-    // More turns than needed: a disturbed one is taken again.
-    for _ in 0..4 * setting.repetitions {
-        for one in running.iter_mut().filter(|one| one.times.len() < setting.repetitions) {
-            let was_quiet = probe.is_quiet();
-            let Some((ms, kib)) = one.turn() else { continue };
-            one.peak_kib = one.peak_kib.max(kib);
-            if was_quiet && probe.is_quiet() {
-                one.times.push(ms);
-            }
-        }
-    }
-    running.into_iter().map(Running::finish).filter(|m| !m.times.is_empty()).collect()
+pub fn measure(task: &Task, setting: &Setting, probe: &mut Probe) -> Vec<Measured<Contender>> {
+    let running = task.contenders.iter().filter_map(|contender| start(*contender, task, setting)).collect();
+    turns::measure(running, setting.repetitions, probe)
 }
 
 /// One turn of a task's first contender, undisturbed or not: milliseconds and KiB.
@@ -133,10 +81,10 @@ pub fn once(task: &Task, setting: &Setting) -> Option<(f64, u64)> {
     turn
 }
 
-fn start(contender: Contender, task: &Task, setting: &Setting) -> Option<Running> {
+fn start(contender: Contender, task: &Task, setting: &Setting) -> Option<Running<Contender>> {
     let Size { batch, heads, queries, head, .. } = task.size;
     let numbers = [batch, heads, queries, head].map(|n| n.to_string());
-    let mut command = match contender.torch_mode() {
+    let command = match contender.torch_mode() {
         Some(mode) => {
             let mut command = Command::new(setting.python.as_ref()?);
             command.args(["-c", TORCH, mode, &task.recipe]).args(&numbers).arg(setting.threads.to_string());
@@ -148,42 +96,7 @@ fn start(contender: Contender, task: &Task, setting: &Setting) -> Option<Running
             command
         }
     };
-    let threads = setting.threads.to_string();
-    command.envs(KEEP_HEAP).env("RAYON_NUM_THREADS", &threads).env("OMP_NUM_THREADS", &threads);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let (requests, answers) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
-    let mut running = Running { contender, child, requests, answers, times: vec![], peak_kib: 0 };
-    match running.line() {
-        Some(line) if line == "ready" => Some(running),
-        _ => {
-            running.finish();
-            None
-        }
-    }
-}
-
-impl Running {
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.answers.read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim().to_string())
-    }
-
-    /// One forward and backward pass: milliseconds and KiB.
-    fn turn(&mut self) -> Option<(f64, u64)> {
-        self.requests.write_all(b"go\n").and_then(|()| self.requests.flush()).ok()?;
-        let line = self.line()?;
-        let (ms, kib) = line.split_once(' ')?;
-        Some((ms.parse().ok()?, kib.parse().ok()?))
-    }
-
-    fn finish(self) -> Measured {
-        let Running { contender, mut child, requests, mut times, peak_kib, .. } = self;
-        drop(requests);
-        let _ = child.wait();
-        times.sort_by(f64::total_cmp);
-        Measured { contender, times, peak_kib }
-    }
+    turns::start(contender, command, setting.threads)
 }
 
 /// The fastest the machine multiplies, in GFLOP/s: large matrices on all threads.

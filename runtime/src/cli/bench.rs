@@ -14,14 +14,16 @@ use energyc::simplify::Options;
 use energyc::{derive, plan};
 
 use crate::bench::probe::Probe;
-use crate::bench::{Contender, Measured, Setting, Task, measure, once, peak_gflops, worker};
+use crate::bench::turns::{Measured, Setting};
+use crate::bench::{Contender, Task, measure, once, peak_gflops, train, worker};
 use crate::problem::Size;
 
 /// Measure kernels
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     energyrun bench attention\n  \
-    energyrun bench attention --recipe softmax --shape 8,4,512,64 --python ~/torch/bin/python")]
+    energyrun bench attention --recipe softmax --shape 8,4,512,64 --python ~/torch/bin/python\n  \
+    energyrun bench train --recipe softmax --batch 8 --python ~/torch/bin/python")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -31,6 +33,11 @@ pub struct Args {
 enum What {
     /// Forward and backward passes of attention kernels, causal, in f32
     Attention(Attention),
+    /// Whole training steps of a GPT, beside the same model in PyTorch
+    Train(Train),
+    /// One contender in a process of its own; `train` starts these
+    #[command(hide = true)]
+    TrainWorker { recipe: PathBuf, size: String, batch: usize, window: usize },
     /// One contender in a process of its own; `attention` starts these
     #[command(hide = true)]
     Worker {
@@ -59,6 +66,33 @@ struct Attention {
     python: Option<PathBuf>,
 }
 
+#[derive(clap::Args, Debug)]
+struct Train {
+    /// Recipes by name; the first is the one others are compared with
+    #[arg(long, value_name = "NAME", default_values_t = ["softmax", "momentum", "nag", "newton_light", "newton_taylor"].map(String::from))]
+    recipe: Vec<String>,
+    /// A named size of the model
+    #[arg(long, default_value = "30m")]
+    size: String,
+    /// Sequences of a batch
+    #[arg(long, default_values_t = [8, 32])]
+    batch: Vec<usize>,
+    /// Tokens of a sequence
+    #[arg(long, default_value_t = 256)]
+    window: usize,
+    /// Undisturbed repetitions per contender
+    #[arg(long, default_value_t = 5)]
+    repetitions: usize,
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// A Python that has torch
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Let PyTorch train every recipe it knows, not only the first
+    #[arg(long)]
+    all_in_torch: bool,
+}
+
 fn shape(text: &str) -> Result<Size, String> {
     let numbers: Vec<usize> = text.split(',').filter_map(|n| n.trim().parse().ok()).filter(|n| *n > 0).collect();
     match numbers[..] {
@@ -70,7 +104,39 @@ fn shape(text: &str) -> Result<Size, String> {
 pub fn run(args: &Args, color: bool) -> Outcome {
     match &args.what {
         What::Attention(args) => attention(args, color),
+        What::Train(args) => bench_train(args, color),
+        What::TrainWorker { recipe, size, batch, window } => {
+            match train::serve(recipe, size, [*batch, *window], color) {
+                Ok(()) => Outcome::default(),
+                Err(refused) => refused,
+            }
+        }
         What::Worker { contender, recipe, shape } => serve(contender, recipe, *shape, color),
+    }
+}
+
+fn bench_train(args: &Train, color: bool) -> Outcome {
+    let wrong = |text: &str| Outcome::wrong(message("error", text, color));
+    if let Some(python) = args.python.as_ref().filter(|python| !has_torch(python)) {
+        return wrong(&format!("`{}` is no Python that can import torch", python.display()));
+    }
+    for recipe in &args.recipe {
+        if let Err(refused) = read::recipe(std::path::Path::new(recipe), color) {
+            return refused;
+        }
+    }
+    let setting =
+        Setting { repetitions: args.repetitions.max(1), threads: args.threads.max(1), python: args.python.clone() };
+    let task = train::Task {
+        recipes: args.recipe.clone(),
+        size: args.size.clone(),
+        batches: args.batch.clone(),
+        window: args.window,
+        all_in_torch: args.all_in_torch,
+    };
+    match train::report(&task, &setting) {
+        Ok(text) => Outcome::good(text),
+        Err(error) => wrong(&error),
     }
 }
 
@@ -195,7 +261,7 @@ fn shown(size: Size) -> String {
 }
 
 /// Who was asked and has no result, where that says something.
-fn absent(task: &Task, setting: &Setting, measured: &[Measured]) -> Vec<Contender> {
+fn absent(task: &Task, setting: &Setting, measured: &[Measured<Contender>]) -> Vec<Contender> {
     let has_result = |c: &Contender| measured.iter().any(|m| m.contender == *c);
     let is_possible = |c: &Contender| setting.python.is_some() || !c.needs_python();
     task.contenders.iter().copied().filter(|c| is_possible(c) && !has_result(c)).collect()
@@ -252,7 +318,7 @@ fn flops(plan: &Plan, size: Size) -> f64 {
     size.all_heads() as f64 * (of_pass(passes[0]) + of_pass(passes[2]))
 }
 
-fn rows(name: &str, size: Size, measured: &[Measured], flops: f64, peak: f64, text: &mut String) {
+fn rows(name: &str, size: Size, measured: &[Measured<Contender>], flops: f64, peak: f64, text: &mut String) {
     let ours = measured.iter().find(|m| m.contender == Contender::Compiled).map_or(f64::NAN, Measured::median);
     for m in measured {
         let ms = m.median();

@@ -3,6 +3,10 @@
 
 mod apply;
 mod bench;
+mod generate;
+mod logits;
+mod pretrain;
+mod quickstart;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -31,6 +35,10 @@ pub struct Args {
 enum Command {
     Apply(apply::Args),
     Bench(bench::Args),
+    Generate(generate::Args),
+    Logits(logits::Args),
+    Pretrain(pretrain::Args),
+    Quickstart(quickstart::Args),
 }
 
 /// Runs a command and prints what it has to say.
@@ -42,6 +50,10 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
     match command {
         Command::Apply(args) => apply::run(args, color),
         Command::Bench(args) => bench::run(args, color),
+        Command::Generate(args) => generate::run(args, color),
+        Command::Logits(args) => logits::run(args, color),
+        Command::Pretrain(args) => pretrain::run(args, color),
+        Command::Quickstart(args) => quickstart::run(args, color),
     }
 }
 

@@ -364,7 +364,8 @@ impl Attention {
         with_call(self.size(sight, &tape.inputs), &without, &tape.inputs, &[], |call| self.passes.energy(call))
     }
 
-    /// ∂x of Σ given·F_h, added to `of_x`; the gradients of the weights are added.
+    /// ∂x of Σ given·F_h, added to `of_x`; the gradients of the weights are added. Those of kept tokens wait, as in
+    /// [`Attention::backward`].
     #[allow(clippy::too_many_arguments)]
     pub fn energy_backward(
         &self,
@@ -372,6 +373,7 @@ impl Attention {
         gradient: &mut [f32],
         x: &[f32],
         sight: &Sight,
+        is_kept: bool,
         (tape, scratch): (&Tape, &mut Scratch),
         given: &[f32],
         of_x: &mut [f32],
@@ -383,8 +385,27 @@ impl Attention {
         let of: BTreeMap<&str, &[f32]> = gradients.iter().map(|(name, values)| (name.as_str(), &values[..])).collect();
         let mut own = vec![0.0; of_x.len()];
         let buffers = (&tape.inputs, &mut scratch.projected, &mut scratch.kept);
-        self.send_back(weights, gradient, x, sight, false, &of, buffers, &mut own);
+        self.send_back(weights, gradient, x, sight, is_kept, &of, buffers, &mut own);
         add_to_slice(of_x, &own);
+    }
+
+    /// Adds the gradients that waited for the tokens x of a tape to those of the weights.
+    pub fn kept_backward(
+        &self,
+        weights: &[f32],
+        gradient: &mut [f32],
+        x: &[f32],
+        sight: &Sight,
+        (tape, scratch): (&Tape, &mut Scratch),
+    ) {
+        let mut of_x = vec![0.0; x.len()];
+        let buffers = (&tape.inputs, &mut scratch.projected, &mut scratch.kept);
+        self.send_back(weights, gradient, x, sight, false, &BTreeMap::new(), buffers, &mut of_x);
+    }
+
+    /// The places of the matrices that make q, k and v.
+    pub fn matrices(&self) -> Place {
+        self.matrices.clone()
     }
 
     /// Floating-point operations of the projections and the write-back, for one token.

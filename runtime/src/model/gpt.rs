@@ -16,7 +16,7 @@ use super::sublayer::{self, Context, Force, Mode, Scratch, Sublayer, Vectors};
 use super::weights::{Layout, Place, Start};
 use crate::engine::Passes;
 use energyc::check::inputs;
-use energyc::check::recipe::{ParamValue, Recipe, Tokens, WriteBack};
+use energyc::check::recipe::{ParamValue, Recipe, Tokens, Values, WriteBack};
 use energyc::derive::update_rule;
 use energyc::ir::Expr;
 use energyc::primitives::visible::Visible;
@@ -37,6 +37,26 @@ pub struct Gpt {
     carried: Vec<Vec<Option<usize>>>,
     norm: [Place; 2],
     logits: Place,
+    /// Of every layer.
+    is_descent: Vec<Descent>,
+}
+
+/// What makes a layer's step a descent on an energy.
+#[derive(Clone, Copy, Debug)]
+struct Descent {
+    /// Values are keys, and the write-back is that of the gradient.
+    is_tied: bool,
+    /// Queries and keys have a length.
+    is_bounded: bool,
+}
+
+impl Descent {
+    fn of(recipe: &Recipe) -> Descent {
+        Descent {
+            is_tied: recipe.values == Values::Tied && recipe.write_back == WriteBack::Transpose,
+            is_bounded: recipe.constraints.len() == 2,
+        }
+    }
 }
 
 /// The sequences of a batch.
@@ -143,7 +163,8 @@ impl Gpt {
             layout.add("norm.bias".to_string(), &[d], Start::Constant(0.0)),
         ];
         let logits = layout.add("logits".to_string(), &[config.vocabulary, d], Start::Normal(DEVIATION));
-        Ok(Gpt { config: config.clone(), layout, tokens, positions, sublayers, carried, norm, logits })
+        let is_descent = (0..config.layers).map(|layer| recipe_of(layer).map(Descent::of)).collect::<Result<_, _>>()?;
+        Ok(Gpt { config: config.clone(), layout, tokens, positions, sublayers, carried, norm, logits, is_descent })
     }
 
     /// Whether the kernels of all layers are compiled in.
@@ -323,6 +344,44 @@ impl Gpt {
     pub fn energies(&self, tape: &Tape) -> Vec<f64> {
         let Some(context) = &tape.context else { return Vec::new() };
         self.sublayers.iter().zip(&tape.sublayers).filter_map(|(s, tape)| s.energy(context, tape)).collect()
+    }
+
+    /// Why the model cannot be learned layer by layer from its own energy, if it cannot: that takes one attention that is
+    /// a loop of descent steps on a bounded energy, and nothing else.
+    pub fn why_not_local(&self) -> Option<&'static str> {
+        let [only] = &self.sublayers[..] else {
+            return Some("it has more than one attention, or feed-forward networks; set `model.layers` to 1 and \
+                         `model.feed_forward` to false");
+        };
+        match self.is_descent[..] {
+            _ if !only.is_loop() => Some("its layer is no loop; the recipe needs `steps` of at least 2 and a plain optimizer"),
+            [Descent { is_tied: false, .. }] => Some("its values are free, so that no step descends; the recipe needs `values tied`"),
+            [Descent { is_bounded: false, .. }] => {
+                Some("its energy has no bound; the recipe needs `constrain norm(q) = rho, norm(k) = rho`")
+            }
+            _ => None,
+        }
+    }
+
+    /// F of the only layer at the point where its loop ended, summed over positions, and `weight` times the gradient of
+    /// Σ F_h for the layer's own weights: see [`Gpt::why_not_local`].
+    pub fn energy_at_end(&self, weights: &[f32], tape: &mut Tape, wanted: Option<(f32, &mut [f32])>) -> f64 {
+        let Some(context) = &tape.context else { return 0.0 };
+        let buffers = (&mut tape.sublayers[0], &mut tape.scratch);
+        self.sublayers[0].energy_at_end(weights, context, buffers, wanted).unwrap_or(0.0)
+    }
+
+    /// Where the matrices of the first layer's queries, keys and values lie.
+    pub fn first_matrices(&self) -> Place {
+        match self.sublayers.first().map(|sublayer| &sublayer.force) {
+            Some(Force::Attention(attention)) => attention.matrices(),
+            _ => 0..0,
+        }
+    }
+
+    /// Where the matrix to the vocabulary lies.
+    pub fn logits_matrix(&self) -> Place {
+        self.logits.clone()
     }
 
     /// The first place in the network where the last forward pass is not finite.

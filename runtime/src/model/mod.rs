@@ -9,6 +9,7 @@
 
 mod attention;
 mod blocks;
+pub mod classifier;
 pub mod config;
 mod dropout;
 mod feed_forward;
@@ -16,7 +17,7 @@ mod gate;
 pub mod gpt;
 mod heads;
 pub mod loss;
-mod matrix;
+pub mod matrix;
 mod norm;
 mod program;
 pub mod random;

@@ -469,7 +469,7 @@ impl Sublayer {
                 if let Some(weight) = energy {
                     let of_energy = vec![weight; sight.batch * attention.heads() * sight.queries];
                     let buffers = (&*tape, &mut scratch.attention);
-                    attention.energy_backward(weights, gradient, own_x, &sight, buffers, &of_energy, own_of_x);
+                    attention.energy_backward(weights, gradient, own_x, &sight, false, buffers, &of_energy, own_of_x);
                 }
             }
             (Force::FeedForward(network), ForceTape::FeedForward(tape)) => {
@@ -499,6 +499,40 @@ impl Sublayer {
         };
         let energies = attention.energy(&context.sight, tape);
         Some(energies.iter().map(|x| f64::from(*x)).sum::<f64>() / attention.heads() as f64)
+    }
+
+    /// F at the point where a loop ended, as [`Sublayer::energy`] counts it, and `weight` times the gradient of Σ F_h for
+    /// the attention's own weights; the point is held, and what the forward pass left is overwritten.
+    pub fn energy_at_end(
+        &self,
+        weights: &[f32],
+        context: &Context,
+        (tape, scratch): (&mut Tape, &mut Scratch),
+        wanted: Option<(f32, &mut [f32])>,
+    ) -> Option<f64> {
+        let length = context.rows() * self.d;
+        let Tape { evaluations, between, .. } = tape;
+        let x = &between.last()?.first()?[..length];
+        let (Force::Attention(attention), ForceTape::Attention(tape)) = (&self.force, &mut evaluations[0].force) else {
+            return None;
+        };
+        let sight = &context.sight;
+        let mut unused = std::mem::take(&mut scratch.of_x);
+        let out = sized(&mut unused, length);
+        attention.forward(weights, x, sight, Tokens::Own, None, (tape, &mut scratch.attention), out);
+        let energies = attention.energy(sight, tape);
+        if let Some((weight, gradient)) = wanted {
+            let given = vec![weight; energies.len()];
+            let buffers = (&*tape, &mut scratch.attention);
+            attention.energy_backward(weights, gradient, x, sight, false, buffers, &given, out);
+        }
+        scratch.of_x = unused;
+        Some(energies.iter().map(|x| f64::from(*x)).sum::<f64>() / attention.heads() as f64)
+    }
+
+    /// Whether the sublayer is a loop of plain steps.
+    pub fn is_loop(&self) -> bool {
+        matches!(self.mode, Mode::Loop(_))
     }
 
     /// How many forces the sublayer takes.
