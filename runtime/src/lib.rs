@@ -12,6 +12,7 @@ pub mod data;
 pub mod engine;
 pub mod input;
 pub mod mask;
+pub mod metrics;
 pub mod model;
 pub mod problem;
 pub mod tensors;

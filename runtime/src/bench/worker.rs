@@ -2,6 +2,7 @@
 //! and backward pass and its peak memory in KiB beyond the inputs.
 
 use crate::engine::{Engine, Interpreted};
+use crate::metrics::memory::peak_kib;
 use crate::problem::{GRAD_OUT, Problem, Size, symbols};
 use candle_core::{D, DType, Device, Tensor, Var};
 use energyc::check::Recipe;
@@ -17,7 +18,8 @@ use std::time::Instant;
 
 /// Serves requests until the input ends.
 pub fn serve(mut once: impl FnMut()) {
-    let base = peak_memory();
+    let peak = || peak_kib().unwrap_or(0);
+    let base = peak();
     // The first pass finds its memory; the second shows whether it was a short one.
     let start = Instant::now();
     once();
@@ -29,16 +31,9 @@ pub fn serve(mut once: impl FnMut()) {
         let start = Instant::now();
         once();
         let ms = start.elapsed().as_secs_f64() * 1e3;
-        println!("{ms} {}", peak_memory().saturating_sub(base));
+        println!("{ms} {}", peak().saturating_sub(base));
         let _ = std::io::stdout().flush();
     }
-}
-
-/// The most memory this process ever had, in KiB.
-fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
 /// Random tokens under a causal mask, the parameters where the recipe starts them.

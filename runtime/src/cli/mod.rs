@@ -3,6 +3,7 @@
 
 mod apply;
 mod bench;
+mod plot;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -31,6 +32,7 @@ pub struct Args {
 enum Command {
     Apply(apply::Args),
     Bench(bench::Args),
+    Plot(plot::Args),
 }
 
 /// Runs a command and prints what it has to say.
@@ -42,6 +44,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
     match command {
         Command::Apply(args) => apply::run(args, color),
         Command::Bench(args) => bench::run(args, color),
+        Command::Plot(args) => plot::run(args, color),
     }
 }
 
