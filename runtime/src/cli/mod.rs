@@ -7,6 +7,7 @@ mod generate;
 mod logits;
 mod pretrain;
 mod quickstart;
+mod plot;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -39,6 +40,7 @@ enum Command {
     Logits(logits::Args),
     Pretrain(pretrain::Args),
     Quickstart(quickstart::Args),
+    Plot(plot::Args),
 }
 
 /// Runs a command and prints what it has to say.
@@ -54,6 +56,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Logits(args) => logits::run(args, color),
         Command::Pretrain(args) => pretrain::run(args, color),
         Command::Quickstart(args) => quickstart::run(args, color),
+        Command::Plot(args) => plot::run(args, color),
     }
 }
 
