@@ -31,7 +31,9 @@ fn shipped(name: &str) -> Recipe {
 fn all_shipped() -> Vec<Recipe> {
     let entries = std::fs::read_dir(root().join("recipes")).expect("recipes");
     let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.expect("an entry").path().file_name()?.to_str()?.strip_suffix(".recipe").map(String::from))
+        .filter_map(|entry| {
+            entry.expect("an entry").path().file_name()?.to_str()?.strip_suffix(".recipe").map(String::from)
+        })
         .collect();
     names.sort();
     names.iter().map(|name| shipped(name)).collect()
@@ -272,7 +274,8 @@ fn a_classification_token_learns_without_backpropagation() {
 #[test]
 fn a_cache_gives_the_tokens_that_come_without_it() {
     for recipe in all_shipped() {
-        let config = Config { layers: 2, heads: 2, head: 8, window: 10, vocabulary: 23, dropout: 0.0, feed_forward: true };
+        let config =
+            Config { layers: 2, heads: 2, head: 8, window: 10, vocabulary: 23, dropout: 0.0, feed_forward: true };
         let name = recipe.name.clone();
         let gpt = Gpt::new(&config, &[recipe]).expect("a model");
         let stream = Stream::new(3);
@@ -299,15 +302,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).to_string() + &String::from_utf8_lossy(&output.stderr)
 }
 
-const SMALL: [&str; 7] = [
-    "pretrain",
-    "--preset",
-    "recall",
-    "model.head=8",
-    "train.batch=8",
-    "model.dropout=0.1",
-    "report.log_every=1",
-];
+const SMALL: [&str; 7] =
+    ["pretrain", "--preset", "recall", "model.head=8", "train.batch=8", "model.dropout=0.1", "report.log_every=1"];
 
 /// Loss by step, as it stands in the metrics.
 fn curve(run: &Path) -> BTreeMap<u64, String> {
@@ -414,7 +410,8 @@ fn a_full_disk_leaves_the_checkpoint_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = small("softmax");
     let mut trainer = trainer(&settings, &[shipped("softmax")]);
-    let manifest = checkpoint::Manifest::new(trainer.gpt.config.clone(), settings.to_toml(), vec![], String::new(), None);
+    let manifest =
+        checkpoint::Manifest::new(trainer.gpt.config.clone(), settings.to_toml(), vec![], String::new(), None);
     let write = |trainer: &Trainer, folder: &Path, step: u64| {
         let mut manifest = manifest.clone();
         manifest.step = step;

@@ -28,7 +28,13 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// A sequence that begins with a prompt of at least one token.
-    pub fn new(gpt: &'a Gpt, weights: &'a [f32], prompt: &[u16], sampling: Sampling, caches: bool) -> Result<Writer<'a>, String> {
+    pub fn new(
+        gpt: &'a Gpt,
+        weights: &'a [f32],
+        prompt: &[u16],
+        sampling: Sampling,
+        caches: bool,
+    ) -> Result<Writer<'a>, String> {
         if let Some(token) = prompt.iter().find(|token| usize::from(**token) >= gpt.config.vocabulary) {
             return Err(format!("the prompt has token {token}; the model knows {}", gpt.config.vocabulary));
         }

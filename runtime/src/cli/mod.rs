@@ -5,9 +5,9 @@ mod apply;
 mod bench;
 mod generate;
 mod logits;
+mod plot;
 mod pretrain;
 mod quickstart;
-mod plot;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;

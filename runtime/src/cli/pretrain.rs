@@ -128,8 +128,7 @@ fn pretrain(args: &Args, color: bool) -> Result<Outcome, Refused> {
         return Err(Refused::Error(format!("there is a run in `{shown}` already; {help}")));
     }
     let tokenizer = sources.tokenizer.as_ref().map(|tokenizer| tokenizer.to_file_contents()).transpose()?;
-    let manifest =
-        Manifest::new(model, settings.to_toml(), chosen.texts, sources.identity.clone(), tokenizer);
+    let manifest = Manifest::new(model, settings.to_toml(), chosen.texts, sources.identity.clone(), tokenizer);
     let mut trainer = Trainer::new(settings, gpt, sources.train)?;
     if let Some((checkpoint, before)) = &kept {
         if before.data != sources.identity {
@@ -183,14 +182,15 @@ fn opening(trainer: &Trainer, recipes: &[Recipe], parameters: usize, folder: &st
 fn settings(args: &Args, before: Option<&Settings>) -> Result<Settings, Refused> {
     let mut settings = match (&args.config, &args.preset, before) {
         (Some(path), _, _) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+            let text =
+                std::fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
             Settings::from_toml(&text).map_err(|error| format!("{}: {error}", path.display()))?
         }
         (None, Some(name), _) => presets::preset(name).map_err(Refused::Usage)?,
         (None, None, Some(before)) => before.clone(),
         (None, None, None) => {
-            let text = "say what to train: `--preset NAME`, `--config FILE` or `--resume RUN`; `--presets` lists presets";
+            let text =
+                "say what to train: `--preset NAME`, `--config FILE` or `--resume RUN`; `--presets` lists presets";
             return Err(Refused::Usage(text.to_string()));
         }
     };
@@ -221,7 +221,8 @@ fn chosen(names: &[String], color: bool) -> Result<(Chosen, Outcome), Outcome> {
 }
 
 fn of_texts(texts: &[String]) -> Result<Chosen, String> {
-    let read = |text: &String| pipeline::front(text).0.ok_or_else(|| format!("the checkpoint's recipe is refused:\n{text}"));
+    let read =
+        |text: &String| pipeline::front(text).0.ok_or_else(|| format!("the checkpoint's recipe is refused:\n{text}"));
     Ok(Chosen { recipes: texts.iter().map(read).collect::<Result<_, _>>()?, texts: texts.to_vec() })
 }
 

@@ -85,7 +85,8 @@ fn compare(args: &Args, recipes: &[Recipe; 2]) -> Result<String, String> {
     }
     let rows: Vec<Vec<String>> = learned.iter().map(|one| one.row.clone()).collect();
     let figure = figure(learned);
-    atomic::write(&args.svg, svg(&figure)).map_err(|error| format!("cannot write `{}`: {error}", args.svg.display()))?;
+    atomic::write(&args.svg, svg(&figure))
+        .map_err(|error| format!("cannot write `{}`: {error}", args.svg.display()))?;
     let header = ["recipe", "validation loss", "recall", "tokens/s", "s"];
     Ok(format!("\n{}\n{}\n", table(&header, &rows), args.svg.display()))
 }
@@ -118,8 +119,10 @@ fn learn(recipe: &Recipe, mut settings: Settings) -> Result<Learned, String> {
 }
 
 fn figure(learned: Vec<Learned>) -> Figure {
-    let curve = |(place, one): (usize, Learned)| {
-        Curve { label: one.name, points: one.curve, style: Style { place, look: Look::Marked } }
+    let curve = |(place, one): (usize, Learned)| Curve {
+        label: one.name,
+        points: one.curve,
+        style: Style { place, look: Look::Marked },
     };
     let curves = learned.into_iter().enumerate().map(curve).collect();
     let panel = Panel {

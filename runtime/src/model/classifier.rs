@@ -51,7 +51,13 @@ pub struct Epoch {
 
 impl Classifier {
     /// A classifier of samples `[M, tokens, d]`; every z starts at the mean of its sample's tokens.
-    pub fn new(recipe: &Recipe, shape: Shape, samples: Vec<f32>, labels: Vec<usize>, seed: u64) -> Result<Classifier, String> {
+    pub fn new(
+        recipe: &Recipe,
+        shape: Shape,
+        samples: Vec<f32>,
+        labels: Vec<usize>,
+        seed: u64,
+    ) -> Result<Classifier, String> {
         let d = shape.heads * shape.head;
         let of_sample = shape.tokens * d;
         if of_sample == 0 || labels.is_empty() || samples.len() != labels.len() * of_sample {
@@ -136,7 +142,16 @@ impl Classifier {
         let (one, all) = (self.sight(1), self.sight(self.shape.tokens));
         let mut unused = vec![0.0; self.classes.len()];
         let buffers = (&own, &mut self.scratch);
-        self.attention.energy_backward(&self.weights, &mut gradient, &self.classes, &one, true, buffers, &given, &mut unused);
+        self.attention.energy_backward(
+            &self.weights,
+            &mut gradient,
+            &self.classes,
+            &one,
+            true,
+            buffers,
+            &given,
+            &mut unused,
+        );
         let buffers = (&tokens, &mut self.scratch);
         self.attention.kept_backward(&self.weights, &mut gradient, &self.samples, &all, buffers);
         let matrices = self.attention.matrices();

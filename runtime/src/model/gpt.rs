@@ -350,12 +350,18 @@ impl Gpt {
     /// a loop of descent steps on a bounded energy, and nothing else.
     pub fn why_not_local(&self) -> Option<&'static str> {
         let [only] = &self.sublayers[..] else {
-            return Some("it has more than one attention, or feed-forward networks; set `model.layers` to 1 and \
-                         `model.feed_forward` to false");
+            return Some(
+                "it has more than one attention, or feed-forward networks; set `model.layers` to 1 and \
+                         `model.feed_forward` to false",
+            );
         };
         match self.is_descent[..] {
-            _ if !only.is_loop() => Some("its layer is no loop; the recipe needs `steps` of at least 2 and a plain optimizer"),
-            [Descent { is_tied: false, .. }] => Some("its values are free, so that no step descends; the recipe needs `values tied`"),
+            _ if !only.is_loop() => {
+                Some("its layer is no loop; the recipe needs `steps` of at least 2 and a plain optimizer")
+            }
+            [Descent { is_tied: false, .. }] => {
+                Some("its values are free, so that no step descends; the recipe needs `values tied`")
+            }
             [Descent { is_bounded: false, .. }] => {
                 Some("its energy has no bound; the recipe needs `constrain norm(q) = rho, norm(k) = rho`")
             }

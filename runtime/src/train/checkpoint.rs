@@ -59,7 +59,13 @@ struct Sum {
 
 impl Manifest {
     /// A manifest; its files are added when it is written.
-    pub fn new(model: Config, settings: String, recipes: Vec<String>, data: String, tokenizer: Option<String>) -> Manifest {
+    pub fn new(
+        model: Config,
+        settings: String,
+        recipes: Vec<String>,
+        data: String,
+        tokenizer: Option<String>,
+    ) -> Manifest {
         let files = BTreeMap::new();
         Manifest { format: FORMAT, step: 0, position: 0, tokens: 0, model, settings, recipes, data, tokenizer, files }
     }

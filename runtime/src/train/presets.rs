@@ -71,7 +71,12 @@ fn recall() -> Settings {
 fn small() -> Settings {
     Settings {
         model: Model { size: "tiny".to_string(), layers: 4, heads: 4, head: 32, ..Model::default() },
-        data: Data { train: "data/train".to_string(), valid: "data/valid".to_string(), mode: Mode::Pack, ..Data::default() },
+        data: Data {
+            train: "data/train".to_string(),
+            valid: "data/valid".to_string(),
+            mode: Mode::Pack,
+            ..Data::default()
+        },
         train: Train { batch: 16, steps: 2000, learning_rate: 1e-3, warmup: 0.05, ..Train::default() },
         report: Report { valid_every: 200, valid_examples: 128, checkpoint_every: 200, ..Report::default() },
         ..Settings::default()

@@ -378,7 +378,8 @@ mod tests {
     #[test]
     fn assignments_replace_values_and_name_what_is_wrong() {
         let settings = Settings::default();
-        let changed = settings.with("train.batch=8").and_then(|s| s.with("train.clip=2")).and_then(|s| s.with("seed=7"));
+        let changed =
+            settings.with("train.batch=8").and_then(|s| s.with("train.clip=2")).and_then(|s| s.with("seed=7"));
         let changed = changed.and_then(|s| s.with("recipe=[\"nag\", \"softmax\"]")).expect("known keys");
         assert_eq!((changed.train.batch, changed.train.clip, changed.seed), (8, 2.0, Seed(7)));
         assert_eq!(changed.recipe.list().len(), 2);

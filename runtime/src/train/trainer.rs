@@ -103,8 +103,7 @@ impl Trainer {
 
     fn learn(&mut self, step: u64) -> Result<Step, String> {
         let train = &self.settings.train;
-        let learning_rate =
-            schedule::rate(train.learning_rate, step, self.settings.warmup(self.steps), self.steps);
+        let learning_rate = schedule::rate(train.learning_rate, step, self.settings.warmup(self.steps), self.steps);
         let done = match train.objective {
             Objective::Alternating => self.alternate(step, learning_rate)?,
             _ => self.backpropagate(step, learning_rate)?,
