@@ -3,6 +3,8 @@
 
 mod apply;
 mod bench;
+mod prepare;
+mod tokenizer;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -31,6 +33,8 @@ pub struct Args {
 enum Command {
     Apply(apply::Args),
     Bench(bench::Args),
+    Prepare(prepare::Args),
+    Tokenizer(tokenizer::Args),
 }
 
 /// Runs a command and prints what it has to say.
@@ -42,6 +46,8 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
     match command {
         Command::Apply(args) => apply::run(args, color),
         Command::Bench(args) => bench::run(args, color),
+        Command::Prepare(args) => prepare::run(args, color),
+        Command::Tokenizer(args) => tokenizer::run(args, color),
     }
 }
 
