@@ -6,8 +6,10 @@ mod bench;
 mod generate;
 mod logits;
 mod plot;
+mod prepare;
 mod pretrain;
 mod quickstart;
+mod tokenizer;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -34,13 +36,15 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Apply(apply::Args),
-    Bench(bench::Args),
+    Quickstart(quickstart::Args),
+    Prepare(prepare::Args),
+    Tokenizer(tokenizer::Args),
+    Pretrain(pretrain::Args),
+    Plot(plot::Args),
     Generate(generate::Args),
     Logits(logits::Args),
-    Pretrain(pretrain::Args),
-    Quickstart(quickstart::Args),
-    Plot(plot::Args),
+    Apply(apply::Args),
+    Bench(bench::Args),
 }
 
 /// Runs a command and prints what it has to say.
@@ -50,13 +54,15 @@ pub fn run(args: Args) -> ExitCode {
 
 fn outcome_of(command: &Command, color: bool) -> Outcome {
     match command {
-        Command::Apply(args) => apply::run(args, color),
-        Command::Bench(args) => bench::run(args, color),
+        Command::Quickstart(args) => quickstart::run(args, color),
+        Command::Prepare(args) => prepare::run(args, color),
+        Command::Tokenizer(args) => tokenizer::run(args, color),
+        Command::Pretrain(args) => pretrain::run(args, color),
+        Command::Plot(args) => plot::run(args, color),
         Command::Generate(args) => generate::run(args, color),
         Command::Logits(args) => logits::run(args, color),
-        Command::Pretrain(args) => pretrain::run(args, color),
-        Command::Quickstart(args) => quickstart::run(args, color),
-        Command::Plot(args) => plot::run(args, color),
+        Command::Apply(args) => apply::run(args, color),
+        Command::Bench(args) => bench::run(args, color),
     }
 }
 

@@ -21,6 +21,17 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Room for sequences of one token over and over that count nowhere in the loss.
+    pub fn reset(&mut self, batch: usize, length: usize, token: u16) {
+        (self.batch, self.length) = (batch, length);
+        self.tokens.clear();
+        self.tokens.resize(batch * length, token);
+        self.targets.clear();
+        self.targets.resize(batch * length, NONE);
+        self.lengths.clear();
+        self.documents.clear();
+    }
+
     /// The model's side of it.
     pub fn input(&self) -> Input<'_> {
         Input {
@@ -30,6 +41,11 @@ impl Batch {
             lengths: (!self.lengths.is_empty()).then_some(&self.lengths[..]),
             documents: (!self.documents.is_empty()).then_some(&self.documents[..]),
         }
+    }
+
+    /// Positions that are there.
+    pub fn present(&self) -> usize {
+        if self.lengths.is_empty() { self.tokens.len() } else { self.lengths.iter().sum() }
     }
 
     /// Positions that count in the loss.
@@ -48,4 +64,12 @@ pub trait Examples: Send + Sync {
 
     /// Puts the examples of these numbers into a batch.
     fn fill(&self, which: &[usize], batch: &mut Batch) -> Result<(), String>;
+
+    /// Whether there is an example of this number.
+    fn check(&self, example: usize) -> Result<(), String> {
+        match self.count() {
+            count if example < count => Ok(()),
+            count => Err(format!("there is no example {example}, only {count}")),
+        }
+    }
 }
