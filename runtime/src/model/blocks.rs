@@ -15,7 +15,12 @@ pub fn wide<R>(work: impl FnOnce() -> R) -> R {
 
 /// Calls `work` with the number of every block and the rows of it that are written.
 pub fn each_block(out: &mut [f32], width: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
-    out.par_chunks_mut((ROWS * width).max(1)).enumerate().for_each(|(i, rows)| wide(|| work(i, rows)));
+    out.par_chunks_mut((ROWS * width).max(1)).enumerate().for_each(|(i, rows)| {
+        wide(
+            #[inline(always)]
+            || work(i, rows),
+        )
+    });
 }
 
 /// The rows of a block.
@@ -31,7 +36,10 @@ pub fn add_up(blocks: usize, width: usize, sum: &mut [f32], work: impl Fn(usize,
         .into_par_iter()
         .map(|i| {
             let mut own = vec![0.0; width];
-            wide(|| work(i, &mut own));
+            wide(
+                #[inline(always)]
+                || work(i, &mut own),
+            );
             own
         })
         .collect();

@@ -14,12 +14,17 @@ pub struct Site {
 /// Multiplies rows by the factors of their entries: 0, or 1/(1 − rate).
 pub fn apply(array: &mut [f32], width: usize, site: Option<Site>) {
     let Some(Site { dropout, place }) = site else { return };
-    blocks::each_block(array, width, |i, rows| {
-        for (j, row) in rows.chunks_exact_mut(width).enumerate() {
-            let key = dropout.row_key(place, (i * ROWS + j) as u32);
-            for (c, x) in row.iter_mut().enumerate() {
-                *x = if dropout.keeps(key, c as u32) { *x * dropout.scale } else { 0.0 };
+    blocks::each_block(
+        array,
+        width,
+        #[inline(always)]
+        |i, rows| {
+            for (j, row) in rows.chunks_exact_mut(width).enumerate() {
+                let key = dropout.row_key(place, (i * ROWS + j) as u32);
+                for (c, x) in row.iter_mut().enumerate() {
+                    *x = if dropout.keeps(key, c as u32) { *x * dropout.scale } else { 0.0 };
+                }
             }
-        }
-    });
+        },
+    );
 }

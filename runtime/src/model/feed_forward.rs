@@ -54,9 +54,14 @@ impl FeedForward {
         project(x, &weights[self.w1.clone()], [n, d, inner], inside);
         add_bias(inside, &weights[self.b1.clone()]);
         let active = sized(&mut scratch.active, n * inner);
-        blocks::each_block(active, inner, |i, active| {
-            active.iter_mut().zip(block(&tape.inside[..n * inner], inner, i)).for_each(|(y, x)| *y = gelu(*x).0);
-        });
+        blocks::each_block(
+            active,
+            inner,
+            #[inline(always)]
+            |i, active| {
+                active.iter_mut().zip(block(&tape.inside[..n * inner], inner, i)).for_each(|(y, x)| *y = gelu(*x).0);
+            },
+        );
         project(active, &weights[self.w2.clone()], [n, inner, d], out);
         add_bias(&mut out[..n * d], &weights[self.b2.clone()]);
     }
@@ -100,13 +105,16 @@ fn slopes(inside: &[f32], active: &mut [f32], given: &mut [f32], width: usize) {
     let length = blocks::ROWS * width;
     active.par_chunks_mut(length).zip(given.par_chunks_mut(length)).zip(inside.par_chunks(length)).for_each(
         |((active, given), inside)| {
-            blocks::wide(|| {
-                for ((active, given), x) in active.iter_mut().zip(given).zip(inside) {
-                    let (value, slope) = gelu(*x);
-                    *active = value;
-                    *given *= slope;
-                }
-            });
+            blocks::wide(
+                #[inline(always)]
+                || {
+                    for ((active, given), x) in active.iter_mut().zip(given).zip(inside) {
+                        let (value, slope) = gelu(*x);
+                        *active = value;
+                        *given *= slope;
+                    }
+                },
+            );
         },
     );
 }
@@ -126,19 +134,30 @@ fn gelu(x: f32) -> (f32, f32) {
 /// Adds a bias to every row.
 pub fn add_bias(array: &mut [f32], bias: &[f32]) {
     let width = bias.len();
-    blocks::each_block(array, width, |_, rows| {
-        for row in rows.chunks_exact_mut(width) {
-            row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
-        }
-    });
+    blocks::each_block(
+        array,
+        width,
+        #[inline(always)]
+        |_, rows| {
+            for row in rows.chunks_exact_mut(width) {
+                row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+            }
+        },
+    );
 }
 
 /// Adds the sum of all rows.
 pub fn add_rows(array: &[f32], sum: &mut [f32]) {
     let width = sum.len();
-    blocks::add_up(blocks::count(array.len(), width), width, sum, |i, sum| {
-        for row in block(array, width, i).chunks_exact(width) {
-            sum.iter_mut().zip(row).for_each(|(x, y)| *x += y);
-        }
-    });
+    blocks::add_up(
+        blocks::count(array.len(), width),
+        width,
+        sum,
+        #[inline(always)]
+        |i, sum| {
+            for row in block(array, width, i).chunks_exact(width) {
+                sum.iter_mut().zip(row).for_each(|(x, y)| *x += y);
+            }
+        },
+    );
 }

@@ -238,15 +238,20 @@ impl Gpt {
     fn embed(&self, weights: &[f32], input: &Input, past: usize, context: &Context, out: &mut [f32]) {
         let d = self.config.width();
         let (tokens, positions) = (&weights[self.tokens.clone()], &weights[self.positions.clone()]);
-        blocks::each_block(out, d, |i, rows| {
-            for (j, row) in rows.chunks_exact_mut(d).enumerate() {
-                let at = i * blocks::ROWS + j;
-                let token = usize::from(input.tokens[at]) * d;
-                let position = (past + at % input.length) * d;
-                let both = tokens[token..token + d].iter().zip(&positions[position..position + d]);
-                row.iter_mut().zip(both).for_each(|(x, (t, p))| *x = t + p);
-            }
-        });
+        blocks::each_block(
+            out,
+            d,
+            #[inline(always)]
+            |i, rows| {
+                for (j, row) in rows.chunks_exact_mut(d).enumerate() {
+                    let at = i * blocks::ROWS + j;
+                    let token = usize::from(input.tokens[at]) * d;
+                    let position = (past + at % input.length) * d;
+                    let both = tokens[token..token + d].iter().zip(&positions[position..position + d]);
+                    row.iter_mut().zip(both).for_each(|(x, (t, p))| *x = t + p);
+                }
+            },
+        );
         apply(out, d, context.site(0));
     }
 

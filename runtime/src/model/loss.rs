@@ -79,8 +79,14 @@ pub fn loss(
         project(own, weight, [n, d, vocabulary], logits);
         let scale = wanted.as_ref().map(|wanted| wanted.scale);
         let each = logits.par_chunks_mut(vocabulary).zip(chunk);
-        let of_rows: Vec<(f64, bool)> =
-            each.map(|(row, i)| wide(|| row_loss(row, targets[*i] as usize, scale))).collect();
+        let of_rows: Vec<(f64, bool)> = each
+            .map(|(row, i)| {
+                wide(
+                    #[inline(always)]
+                    || row_loss(row, targets[*i] as usize, scale),
+                )
+            })
+            .collect();
         for (loss, is_right) in of_rows {
             total = total.plus(Loss { sum: loss, count: 1, right: usize::from(is_right) });
         }

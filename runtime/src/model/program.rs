@@ -247,10 +247,13 @@ impl Term {
         let last = self.operations.len() - 1;
         out.par_chunks_mut(ROWS * width).enumerate().for_each(|(block, out)| {
             let mut values = Values::new(&extents, out.len() / width, width);
-            wide(|| {
-                self.run(&extents, inputs, block, &mut values, last);
-                values.write(last, out);
-            });
+            wide(
+                #[inline(always)]
+                || {
+                    self.run(&extents, inputs, block, &mut values, last);
+                    values.write(last, out);
+                },
+            );
         });
     }
 
@@ -267,7 +270,10 @@ impl Term {
                 .map(|block| {
                     let count = ROWS.min(rows - block * ROWS);
                     let mut values = Values::new(&extents, count, width);
-                    wide(|| self.run(&extents, inputs, block, &mut values, upto));
+                    wide(
+                        #[inline(always)]
+                        || self.run(&extents, inputs, block, &mut values, upto),
+                    );
                     totals.iter().map(|(_, x)| values.total(*x)).collect()
                 })
                 .collect();

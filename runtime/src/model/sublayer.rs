@@ -565,18 +565,33 @@ fn all_vectors<'a>(
 }
 
 fn add(out: &mut [f32], more: &[f32], width: usize) {
-    blocks::each_block(out, width, |i, rows| {
-        rows.iter_mut().zip(block(more, width, i)).for_each(|(x, y)| *x += y);
-    });
+    blocks::each_block(
+        out,
+        width,
+        #[inline(always)]
+        |i, rows| {
+            rows.iter_mut().zip(block(more, width, i)).for_each(|(x, y)| *x += y);
+        },
+    );
 }
 
 fn subtract(out: &mut [f32], a: &[f32], b: &[f32], width: usize) {
-    blocks::each_block(out, width, |i, rows| {
-        let pairs = block(a, width, i).iter().zip(block(b, width, i));
-        rows.iter_mut().zip(pairs).for_each(|(x, (a, b))| *x = a - b);
-    });
+    blocks::each_block(
+        out,
+        width,
+        #[inline(always)]
+        |i, rows| {
+            let pairs = block(a, width, i).iter().zip(block(b, width, i));
+            rows.iter_mut().zip(pairs).for_each(|(x, (a, b))| *x = a - b);
+        },
+    );
 }
 
 fn negate(out: &mut [f32], width: usize) {
-    blocks::each_block(out, width, |_, rows| rows.iter_mut().for_each(|x| *x = -*x));
+    blocks::each_block(
+        out,
+        width,
+        #[inline(always)]
+        |_, rows| rows.iter_mut().for_each(|x| *x = -*x),
+    );
 }
