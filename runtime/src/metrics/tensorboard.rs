@@ -33,7 +33,7 @@ pub struct Events {
 impl Events {
     /// Starts a file in a folder; `seconds` since 1970 tell it from those of other sessions.
     pub fn create(folder: &Path, seconds: u64) -> Result<Events, String> {
-        let path = folder.join(format!("events.out.tfevents.{seconds}.{HOST}"));
+        let path = folder.join(name(seconds));
         let file = File::create_new(&path).map_err(|error| cannot_write(&path, &error))?;
         let mut events = Events { path, file };
         events.write(&event(seconds as f64, 0, &field(3, VERSION.as_bytes())))?;
@@ -41,7 +41,10 @@ impl Events {
     }
 
     /// The same for a run that goes on after a checkpoint: what earlier files say about later steps does not count.
+    /// A session that began in the same second is left its file; this one counts as a second later.
     pub fn resume(folder: &Path, seconds: u64, step: u64) -> Result<Events, String> {
+        let is_taken = |seconds: &u64| folder.join(name(*seconds)).exists();
+        let seconds = (seconds..).find(|seconds| !is_taken(seconds)).unwrap_or(seconds);
         let mut events = Events::create(folder, seconds)?;
         let session = field(7, &number(1, START));
         events.write(&event(seconds as f64, step + 1, &session))?;
@@ -65,6 +68,10 @@ impl Events {
         let written = self.file.write_all(&frame(event)).and_then(|()| self.file.flush());
         written.map_err(|error| cannot_write(&self.path, &error))
     }
+}
+
+fn name(seconds: u64) -> String {
+    format!("events.out.tfevents.{seconds}.{HOST}")
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> String {
