@@ -8,6 +8,7 @@ pub mod dropout;
 pub mod functions;
 pub mod heads;
 pub mod lanes;
+pub mod panels;
 pub mod product;
 pub mod real;
 pub mod scan;
