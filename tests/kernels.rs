@@ -9,9 +9,12 @@ use energy_runtime::problem::{GRAD_OUT, Problem, Size};
 use energyc::interpret::HeadSize;
 use energyc::ir::Role;
 use energyc::ir::eval::Env;
+use energyc::kernel::recipe_hash;
+use energyc::pipeline::{self, Target};
 use energyc::plan;
 use energyc::plan::graph::Op;
 use energyc::primitives::visible::Visible;
+use energyc::simplify::Options;
 
 /// Rounding in f32, relative to the largest entry; solving systems amplifies it.
 const TOLERANCE: f64 = 3e-4;
@@ -69,6 +72,16 @@ fn holds(case: &Case, env: &Env, visible: &Visible, what: &str, tolerance: f64) 
 
 fn tolerance(case: &Case) -> f64 {
     if case.derivation.preconditioned.is_some() { SOLVED } else { TOLERANCE }
+}
+
+#[test]
+fn kernels_are_what_the_compiler_prints() {
+    for case in every_shipped() {
+        let recipe = case.recipe();
+        let kernel = energy_kernels::find(&recipe_hash(recipe)).expect("a compiled kernel");
+        let printed = pipeline::compile(recipe, Target::Cpu, &Options::default()).expect("a kernel");
+        assert!(kernel.source() == printed, "`{}` runs other code than `energyc compile` prints", recipe.name);
+    }
 }
 
 #[test]

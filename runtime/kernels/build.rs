@@ -100,6 +100,10 @@ mod {name} {{
     }}
 
     impl Kernel for Compiled {{
+        fn source(&self) -> &'static str {{
+            include_str!(concat!(env!(\"OUT_DIR\"), \"/{name}.rs\"))
+        }}
+
         fn session(&self) -> Box<dyn Session> {{
             Box::new(Buffers::default())
         }}

@@ -52,6 +52,8 @@ pub trait Session: Send {
 
 /// The passes of one recipe.
 pub trait Kernel: Sync {
+    /// The text it was compiled from.
+    fn source(&self) -> &'static str;
     fn session(&self) -> Box<dyn Session>;
     /// The direction, and what later passes read again.
     fn forward(&self, call: &Call) -> (Vec<f32>, Saved);
