@@ -90,7 +90,7 @@ fn every_reader_and_every_tokenizer_gives_the_texts_back() {
     write(&folder, "c.txt", "one\ntwo\r\n\nthree");
     prepare(&folder, &["c.txt", "--force"]).exits(0).prints("1 document, ");
     assert_eq!(texts(&folder), ended(&["one\ntwo\r\n\nthree"]));
-    prepare(&folder, &["c.txt", "--lines", "--force"]).exits(0).prints("3 documents (1 empty ones left out), ");
+    prepare(&folder, &["c.txt", "--lines", "--force"]).exits(0).prints("3 documents (1 empty left out), ");
     assert_eq!(texts(&folder), ended(&["one", "two", "three"]));
     write(&folder, "d.txt.gz", packed("packed"));
     prepare(&folder, &["c.txt", "d.txt.gz", "--force"]).exits(0).prints("2 documents, ");
@@ -104,7 +104,7 @@ fn counts_are_printed_and_stored() {
     let folder = folder();
     write(&folder, "a.jsonl", jsonl(&["hello world", "", "Hello, world!"]));
     let run = prepare(&folder, &["a.jsonl"]).exits(0);
-    let run = run.prints("2 documents (1 empty ones left out), 8 tokens, 4.0 tokens/document, vocabulary 50257, ");
+    let run = run.prints("2 documents (1 empty left out), 8 tokens, 4.0 tokens/document, vocabulary 50257, ");
     run.prints("40 bytes, ");
     let meta = Meta::read(&folder.path().join("out")).expect("a description");
     assert_eq!((meta.documents, meta.tokens, meta.empty, meta.end_of_text), (2, 8, 1, 50256));

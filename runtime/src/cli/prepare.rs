@@ -66,9 +66,9 @@ fn write(args: &Args, output: &Path) -> Result<String, String> {
     let how = How { field: args.field.clone(), lines: args.lines };
     let (limit, force) = (args.limit, args.force);
     let task = Task { inputs: &args.inputs, output, tokenizer: &tokenizer, how, limit, force };
-    let meta = prepare(&task, &bar)?;
+    let meta = prepare(&task, &bar);
     bar.finish_and_clear();
-    Ok(format!("{}, {:.1} s\n", summary(output, &meta), start.elapsed().as_secs_f64()))
+    Ok(format!("{}, {:.1} s\n", summary(output, &meta?), start.elapsed().as_secs_f64()))
 }
 
 fn check(folder: &Path) -> Result<String, String> {
@@ -82,7 +82,7 @@ fn check(folder: &Path) -> Result<String, String> {
 fn summary(folder: &Path, meta: &Meta) -> String {
     let Meta { documents, tokens, vocabulary, empty, .. } = meta;
     let mean = *tokens as f64 / *documents as f64;
-    let left_out = if *empty > 0 { format!(" ({empty} empty ones left out)") } else { String::new() };
+    let left_out = if *empty > 0 { format!(" ({empty} empty left out)") } else { String::new() };
     let documents = count(*documents as usize, "document");
     let bytes = tokens * 2 + (meta.documents + 1) * 8;
     let what = format!("{documents}{left_out}, {tokens} tokens, {mean:.1} tokens/document");

@@ -46,8 +46,9 @@ fn learn(args: &Args) -> Result<String, String> {
     let pieces =
         |input: &PathBuf| open(input, &how, &bar).unwrap_or_else(|wrong| -> Pieces { Box::new(once(Err(wrong))) });
     let texts = args.inputs.iter().flat_map(pieces).map(|piece| piece.map(|piece| piece.text));
-    let (json, entries) = train(args.vocabulary, texts)?;
+    let learned = train(args.vocabulary, texts);
     bar.finish_and_clear();
+    let (json, entries) = learned?;
     let path = args.output.display();
     atomic::write(&args.output, json).map_err(|error| format!("cannot write `{path}`: {error}"))?;
     Ok(format!("{path}: {entries} entries, {:.1} s\n", start.elapsed().as_secs_f64()))

@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn writing_in_pieces_gives_the_checksum_of_the_whole() {
-        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * i >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..100_000u64).map(|i| ((i * i) >> 7) as u8).collect();
         let mut writer = Summed::new(Vec::new());
         for piece in bytes.chunks(777) {
             writer.write_all(piece).expect("memory");
