@@ -1,6 +1,6 @@
 //! `energyrun prepare`: files of text become a folder of tokens.
 
-use crate::data::meta::Meta;
+use crate::data::meta::{Meta, Mode};
 use crate::data::prepare::{Task, prepare};
 use crate::data::read::{How, sizes};
 use crate::data::{Corpus, Tokenizer};
@@ -14,7 +14,7 @@ use std::time::Instant;
 #[command(after_help = "\
 Inputs are `.parquet` (a column of texts), `.jsonl` and `.jsonl.gz` (an object a line), `.txt` and `.txt.gz` (a file is
 one document, or a line with --lines). Documents keep their order; empty ones are left out.
-The folder appears when it is complete. Whether documents are cut to the window or packed is chosen when training.
+The folder appears when it is complete. It holds all tokens whatever the mode, and training may choose the other one.
 
 Examples:
   energyrun prepare minipile/data/train-*.parquet --output train
@@ -30,6 +30,9 @@ pub struct Args {
     /// `gpt2`, `bytes` or a tokenizer.json
     #[arg(long, value_name = "WHICH", default_value = "gpt2")]
     tokenizer: String,
+    /// How training makes sequences of the documents
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// Where the text is in a parquet file or a JSON object
     #[arg(long, value_name = "NAME", default_value = "text")]
     field: String,
@@ -65,7 +68,7 @@ fn write(args: &Args, output: &Path) -> Result<String, String> {
     let bar = bar(sizes(&args.inputs)?);
     let how = How { field: args.field.clone(), lines: args.lines };
     let (limit, force) = (args.limit, args.force);
-    let task = Task { inputs: &args.inputs, output, tokenizer: &tokenizer, how, limit, force };
+    let task = Task { inputs: &args.inputs, output, tokenizer: &tokenizer, how, mode: args.mode, limit, force };
     let meta = prepare(&task, &bar);
     bar.finish_and_clear();
     Ok(format!("{}, {:.1} s\n", summary(output, &meta?), start.elapsed().as_secs_f64()))

@@ -19,6 +19,17 @@ pub const FILES: [&str; 4] = [TOKENS, INDEX, TOKENIZER, META];
 const FORMAT: &str = "energyrun tokens";
 const VERSION: u32 = 1;
 
+/// How documents become sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Every document is cut to the window; short ones are padded
+    #[default]
+    Truncate,
+    /// Documents one after another, and no token sees another document
+    Pack,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub format: String,
@@ -32,6 +43,9 @@ pub struct Meta {
     pub tokens: u64,
     /// Documents that had no tokens and were left out.
     pub empty: u64,
+    /// How the documents are meant to be used, unless training says otherwise.
+    #[serde(default)]
+    pub mode: Mode,
     /// By file.
     pub checksums: BTreeMap<String, String>,
     /// Names of the files it was made from.
@@ -50,6 +64,7 @@ impl Meta {
             documents: 0,
             tokens: 0,
             empty: 0,
+            mode: Mode::default(),
             checksums: BTreeMap::new(),
             sources: Vec::new(),
         }

@@ -4,7 +4,7 @@
 //! What comes out depends on the texts and the tokenizer alone.
 
 use super::checksum::{Summed, checksum};
-use super::meta::{FILES, INDEX, META, Meta, TOKENIZER, TOKENS};
+use super::meta::{FILES, INDEX, META, Meta, Mode, TOKENIZER, TOKENS};
 use super::read::{How, Piece, Pieces, open};
 use super::staging::Staging;
 use super::tokenizer::Tokenizer;
@@ -28,6 +28,8 @@ pub struct Task<'a> {
     pub output: &'a Path,
     pub tokenizer: &'a Tokenizer,
     pub how: How,
+    /// How the documents are meant to be used.
+    pub mode: Mode,
     /// Documents to stop after.
     pub limit: Option<u64>,
     /// Whether a folder that is there is replaced.
@@ -61,6 +63,7 @@ pub fn prepare(task: &Task, bar: &ProgressBar) -> Result<Meta, String> {
         return Err("there is no document in the input that is not empty".to_string());
     }
     let mut meta = Meta::new(tokenizer.name(), tokenizer.vocabulary(), tokenizer.end_of_text());
+    meta.mode = task.mode;
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
     meta.sources = task.inputs.iter().filter_map(name).collect();
     writer.finish(&mut meta)?;

@@ -1,6 +1,7 @@
 //! The examples of a run: prepared folders as sequences, or sequences that are made up.
 
 use super::settings::{Data, Mode, Settings};
+use crate::data::meta;
 use crate::data::recall::{Recall, Shape};
 use crate::data::{Corpus, Examples, Packed, Tokenizer, Truncated};
 use std::path::Path;
@@ -61,10 +62,15 @@ fn prepared(data: &Data, window: usize) -> Result<Sources, String> {
     let sums: Vec<String> = train.meta().checksums.values().cloned().collect();
     let identity = format!("{} tokens {}", train.len(), sums.join(" "));
     let tokenizer = Tokenizer::of_prepared(Path::new(&data.train))?;
+    let mode = match data.mode {
+        Mode::Prepared => train.meta().mode,
+        Mode::Truncate => meta::Mode::Truncate,
+        Mode::Pack => meta::Mode::Pack,
+    };
     let view = |corpus: Arc<Corpus>| -> Result<Box<dyn Examples>, String> {
-        Ok(match data.mode {
-            Mode::Truncate => Box::new(Truncated::new(corpus, window)?),
-            Mode::Pack => Box::new(Packed::new(corpus, window)?),
+        Ok(match mode {
+            meta::Mode::Truncate => Box::new(Truncated::new(corpus, window)?),
+            meta::Mode::Pack => Box::new(Packed::new(corpus, window)?),
         })
     };
     let (train, valid) = (view(train)?, view(valid)?);

@@ -1,6 +1,6 @@
 //! Named settings: the paper's runs, and runs for a machine with two cores.
 
-use super::settings::{Data, Mode, Model, Recall, Report, Settings, Train};
+use super::settings::{Data, Mode, Model, Report, Settings, Train};
 use crate::model::config::SIZES;
 
 /// The paper's windows.
@@ -47,6 +47,7 @@ fn paper(size: &str, window: usize) -> Settings {
     let largest = SIZES.last().is_some_and(|last| last.name == size);
     Settings {
         model: Model { size: size.to_string(), window, ..Model::default() },
+        data: Data { mode: Mode::Truncate, ..Data::default() },
         train: Train { batch: if largest { 16 } else { 32 }, ..Train::default() },
         report: Report { valid_every: 1000, checkpoint_every: 1000, ..Report::default() },
         ..Settings::default()
@@ -56,12 +57,7 @@ fn paper(size: &str, window: usize) -> Settings {
 fn recall() -> Settings {
     Settings {
         model: Model { size: "tiny".to_string(), window: 32, dropout: 0.0, ..Model::default() },
-        data: Data {
-            train: "recall".to_string(),
-            valid: "recall".to_string(),
-            mode: Mode::Truncate,
-            recall: Recall::default(),
-        },
+        data: Data { train: "recall".to_string(), valid: "recall".to_string(), ..Data::default() },
         train: Train { batch: 64, steps: 1000, learning_rate: 3e-3, warmup: 0.1, ..Train::default() },
         report: Report { valid_every: 100, checkpoint_every: 500, ..Report::default() },
         ..Settings::default()

@@ -90,7 +90,7 @@ pub struct Data {
 impl Default for Data {
     fn default() -> Data {
         let [train, valid] = ["data/minipile/train", "data/minipile/validation"].map(str::to_string);
-        Data { train, valid, mode: Mode::Truncate, recall: Recall::default() }
+        Data { train, valid, mode: Mode::Prepared, recall: Recall::default() }
     }
 }
 
@@ -98,6 +98,8 @@ impl Default for Data {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
+    /// As it was said when the data was prepared.
+    Prepared,
     /// Every document is cut to the window; short ones are padded.
     Truncate,
     /// Documents one after another, and no token sees another document.
@@ -369,7 +371,7 @@ mod tests {
     fn every_default_is_visible_and_reads_back() {
         let settings = Settings::default();
         let text = settings.to_toml();
-        for key in ["seed", "window", "learning_rate", "beta2", "valid_every", "mode = \"truncate\""] {
+        for key in ["seed", "window", "learning_rate", "beta2", "valid_every", "mode = \"prepared\""] {
             assert!(text.contains(key), "{text}");
         }
         assert_eq!(Settings::from_toml(&text), Ok(settings));
