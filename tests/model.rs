@@ -8,7 +8,7 @@ use energy_runtime::model::{Config, Gpt, Input, Tape};
 use std::path::PathBuf;
 
 fn config(layers: usize) -> Config {
-    Config { layers, heads: 2, head: 8, window: 12, vocabulary: 31, dropout: 0.0, feed_forward: true }
+    Config { layers, heads: 2, head: 8, window: 12, vocabulary: 31, dropout: 0.0, feed_forward: true, deviation: 0.02 }
 }
 
 fn recipes(folder: &str) -> Vec<Recipe> {

@@ -101,7 +101,8 @@ fn ten_losses_are_those_of_an_independent_implementation() {
     assert_eq!(wanted.len(), 5);
     for (name, wanted) in wanted {
         let (layers, heads, head, window, vocabulary) = reference::SIZES;
-        let config = Config { layers, heads, head, window, vocabulary, dropout: 0.0, feed_forward: true };
+        let config =
+            Config { layers, heads, head, window, vocabulary, dropout: 0.0, feed_forward: true, deviation: 0.02 };
         let gpt = Gpt::new(&config, &[shipped(&name)]).expect("a model");
         let mut settings = Settings::default();
         settings.train.batch = reference::BATCH;
@@ -275,8 +276,16 @@ fn a_classification_token_learns_without_backpropagation() {
 #[test]
 fn a_cache_gives_the_tokens_that_come_without_it() {
     for recipe in all_shipped() {
-        let config =
-            Config { layers: 2, heads: 2, head: 8, window: 10, vocabulary: 23, dropout: 0.0, feed_forward: true };
+        let config = Config {
+            layers: 2,
+            heads: 2,
+            head: 8,
+            window: 10,
+            vocabulary: 23,
+            dropout: 0.0,
+            feed_forward: true,
+            deviation: 0.02,
+        };
         let name = recipe.name.clone();
         let gpt = Gpt::new(&config, &[recipe]).expect("a model");
         let stream = Stream::new(3);

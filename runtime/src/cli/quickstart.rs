@@ -29,7 +29,7 @@ Examples:
   energyrun quickstart mine.recipe --svg mine.svg")]
 pub struct Args {
     /// A recipe file or a shipped recipe
-    #[arg(value_name = "RECIPE", default_value = "huber")]
+    #[arg(value_name = "RECIPE", default_value = "nag")]
     recipe: PathBuf,
     /// Where the figure goes
     #[arg(long, value_name = "FILE", default_value = "quickstart.svg")]

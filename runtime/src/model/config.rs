@@ -18,7 +18,12 @@ pub struct Config {
     pub dropout: f64,
     /// Whether a feed-forward network follows every attention.
     pub feed_forward: bool,
+    /// The standard deviation that matrices start with.
+    pub deviation: f64,
 }
+
+/// GPT-2's.
+pub const DEVIATION: f64 = 0.02;
 
 /// A named size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +77,9 @@ impl Config {
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(format!("`model.dropout` is {}; it has to lie in [0, 1)", self.dropout));
+        }
+        if !(self.deviation.is_finite() && self.deviation > 0.0) {
+            return Err(format!("`model.deviation` is {}; it has to be larger than 0", self.deviation));
         }
         Ok(())
     }

@@ -22,9 +22,6 @@ use energyc::ir::Expr;
 use energyc::primitives::visible::Visible;
 use std::collections::HashMap;
 
-/// The standard deviation that matrices start with.
-const DEVIATION: f32 = 0.02;
-
 /// A model without its weights.
 #[derive(Clone)]
 pub struct Gpt {
@@ -118,10 +115,11 @@ impl Gpt {
             }),
         };
         let d = config.width();
-        let last = DEVIATION / (2.0 * config.layers as f32).sqrt();
+        let deviation = config.deviation as f32;
+        let last = deviation / (2.0 * config.layers as f32).sqrt();
         let mut layout = Layout::default();
-        let tokens = layout.add("tokens".to_string(), &[config.vocabulary, d], Start::Normal(DEVIATION));
-        let positions = layout.add("positions".to_string(), &[config.window, d], Start::Normal(DEVIATION));
+        let tokens = layout.add("tokens".to_string(), &[config.vocabulary, d], Start::Normal(deviation));
+        let positions = layout.add("positions".to_string(), &[config.window, d], Start::Normal(deviation));
         let mut known: HashMap<String, Passes> = HashMap::new();
         let (mut sublayers, mut carried) = (Vec::new(), Vec::new());
         let mut names: Vec<String> = Vec::new();
@@ -137,7 +135,7 @@ impl Gpt {
             let name = format!("layers.{layer}.attention");
             let attention = |layout: &mut Layout, prefix: &str| {
                 let sizes = config.sizes();
-                Attention::new(layout, prefix, recipe, passes, sizes, [DEVIATION, last]).map(Force::Attention)
+                Attention::new(layout, prefix, recipe, passes, sizes, [deviation, last]).map(Force::Attention)
             };
             let keeps = recipe.tokens == Tokens::Fixed;
             let parts = (how.mode, how.program.clone(), &how.starts[..]);
@@ -146,7 +144,7 @@ impl Gpt {
                 carried.push((0..own.len()).map(Some).collect());
                 let name = format!("layers.{layer}.feed_forward");
                 let network = |layout: &mut Layout, prefix: &str| {
-                    Ok(Force::FeedForward(FeedForward::new(layout, prefix, d, [DEVIATION, last])))
+                    Ok(Force::FeedForward(FeedForward::new(layout, prefix, d, [deviation, last])))
                 };
                 let (mode, program) = match how.mode {
                     Mode::Program(_) if how.is_whole => (Mode::Program(1), how.program.clone()),
@@ -162,7 +160,7 @@ impl Gpt {
             layout.add("norm.weight".to_string(), &[d], Start::Constant(1.0)),
             layout.add("norm.bias".to_string(), &[d], Start::Constant(0.0)),
         ];
-        let logits = layout.add("logits".to_string(), &[config.vocabulary, d], Start::Normal(DEVIATION));
+        let logits = layout.add("logits".to_string(), &[config.vocabulary, d], Start::Normal(deviation));
         let is_descent = (0..config.layers).map(|layer| recipe_of(layer).map(Descent::of)).collect::<Result<_, _>>()?;
         Ok(Gpt { config: config.clone(), layout, tokens, positions, sublayers, carried, norm, logits, is_descent })
     }

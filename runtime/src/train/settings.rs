@@ -1,7 +1,7 @@
 //! The settings of a run: one TOML file, every key with a default, every key a `key=value` on the command line.
 
 use super::adamw;
-use crate::model::config::{Config, named};
+use crate::model::config::{Config, DEVIATION, named};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -67,12 +67,23 @@ pub struct Model {
     pub dropout: f64,
     /// Whether a feed-forward network follows every attention.
     pub feed_forward: bool,
+    /// The standard deviation that matrices start with; 0.02 is GPT-2's and suits wide models.
+    pub deviation: f64,
 }
 
 impl Default for Model {
     fn default() -> Model {
         let size = "30m".to_string();
-        Model { size, layers: 0, heads: 0, head: 0, window: 256, dropout: 0.1, feed_forward: true }
+        Model {
+            size,
+            layers: 0,
+            heads: 0,
+            head: 0,
+            window: 256,
+            dropout: 0.1,
+            feed_forward: true,
+            deviation: DEVIATION,
+        }
     }
 }
 
@@ -123,7 +134,7 @@ pub struct Recall {
 
 impl Default for Recall {
     fn default() -> Recall {
-        Recall { pairs: 8, queries: 8, vocabulary: 64, train_examples: 1 << 16, valid_examples: 256 }
+        Recall { pairs: 4, queries: 4, vocabulary: 33, train_examples: 1 << 16, valid_examples: 256 }
     }
 }
 
@@ -254,6 +265,7 @@ impl Settings {
             vocabulary,
             dropout: self.model.dropout,
             feed_forward: self.model.feed_forward,
+            deviation: self.model.deviation,
         };
         config.check()?;
         Ok(config)
