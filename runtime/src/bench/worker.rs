@@ -4,6 +4,7 @@
 use crate::engine::{Engine, Interpreted};
 use crate::metrics::memory::peak_kib;
 use crate::problem::{GRAD_OUT, Problem, Size, symbols};
+#[cfg(feature = "candle")]
 use candle_core::{D, DType, Device, Tensor, Var};
 use energyc::check::Recipe;
 use energyc::check::recipe::ParamValue;
@@ -81,6 +82,13 @@ pub fn interpreted(plan: Plan, problem: &Problem) {
 }
 
 /// Softmax attention as one writes it with candle's operations.
+#[cfg(not(feature = "candle"))]
+pub fn candle(_: &Problem) -> Result<(), String> {
+    Err("this program was built without the feature `candle`".to_string())
+}
+
+/// Softmax attention as one writes it with candle's operations.
+#[cfg(feature = "candle")]
 pub fn candle(problem: &Problem) -> candle_core::Result<()> {
     let Size { batch, heads, queries, head, .. } = problem.size;
     let shape = (batch, heads, queries, head);
