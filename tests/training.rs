@@ -491,3 +491,58 @@ fn logits_and_loss_of_given_tokens_are_written() {
         assert!(said(&output).contains(because), "{}", said(&output));
     }
 }
+
+#[test]
+fn an_interrupt_saves_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let steps = ["train.steps=100000", "report.valid_every=0", "report.checkpoint_every=5", "report.output=run"];
+    let child = Command::new(env!("CARGO_BIN_EXE_energyrun"))
+        .args([&SMALL[..], &steps].concat())
+        .current_dir(path)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("energyrun runs");
+    let run = path.join("run");
+    while checkpoint::all(&checkpoint::in_run(&run)).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(interrupted.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", said(&output));
+    let newest = checkpoint::manifest(&checkpoint::find(&run).expect("a checkpoint")).expect("a manifest");
+    assert!(said(&output).contains(&format!("stopped after step {};", newest.step)), "{}", said(&output));
+    assert_eq!(curve(&run).keys().last(), Some(&newest.step));
+}
+
+#[test]
+fn text_is_prepared_learned_and_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let lines: Vec<String> = (0..200).map(|i| format!("line {i} of a small text, and some more of it")).collect();
+    std::fs::write(path.join("text.txt"), lines.join("\n")).expect("a file");
+    let succeeds = |arguments: &[&str]| {
+        let output = energyrun(path, arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        String::from_utf8_lossy(&output.stdout).to_string()
+    };
+    for mode in ["truncate", "pack"] {
+        let train = format!("data.train={mode}");
+        let (valid, run) = (format!("data.valid={mode}"), format!("report.output=run-{mode}"));
+        let tokens = ["--lines", "--tokenizer", "bytes", "--mode", mode, "--output", mode];
+        succeeds(&[&["prepare", "text.txt"][..], &tokens].concat());
+        let sizes =
+            ["model.window=24", "model.head=8", "train.batch=4", "train.steps=6", "recipe=[\"nag\", \"softmax\"]"];
+        let arguments = [&["pretrain", "--preset", "recall"][..], &sizes, &[&train, &valid, &run]].concat();
+        assert!(succeeds(&arguments).contains("6 steps"));
+    }
+    let generate = ["generate", "--checkpoint", "run-pack", "--prompt", "line", "--tokens", "40"];
+    let text = succeeds(&generate);
+    assert!(text.starts_with("line"));
+    assert_eq!(text, succeeds(&[&generate[..], &["--no-cache"]].concat()));
+    let figure = ["plot", "run-pack", "run-truncate", "--output", "curves.svg", "--kind", "both"];
+    succeeds(&figure);
+    assert!(std::fs::read_to_string(path.join("curves.svg")).expect("a figure").contains("run-truncate"));
+}
