@@ -27,13 +27,14 @@ pub const DEPENDENCIES: &str = "gemm = { version = \"0.19\", features = [\"x86-v
      pulp = { version = \"0.22\", features = [\"x86-v4\"] }\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 12] = [
+const PRIMITIVES: [(&str, &str); 13] = [
     ("functions", include_str!("../primitives/functions.rs")),
     ("real", include_str!("../primitives/real.rs")),
     ("lanes", include_str!("../primitives/lanes.rs")),
     ("panels", include_str!("../primitives/panels.rs")),
     ("blocks", include_str!("../primitives/blocks.rs")),
     ("product", include_str!("../primitives/product.rs")),
+    ("columns", include_str!("../primitives/columns.rs")),
     ("threshold", include_str!("../primitives/threshold.rs")),
     ("solve", include_str!("../primitives/solve.rs")),
     ("decay", include_str!("../primitives/decay.rs")),

@@ -1,6 +1,6 @@
 //! What things are called in an emitted kernel, and the types it begins with.
 
-use super::triple;
+use super::{steps, triple};
 use crate::check::recipe::ParamValue;
 use crate::derive::Derivation;
 use crate::ir::{Axis, Leaf, Role, Space};
@@ -272,6 +272,9 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     if plan.passes().into_iter().any(|pass| !triple::in_panels(&plan.graph, pass).is_empty()) {
         used.push("panels");
     }
+    if plan.passes().into_iter().any(|pass| !steps::in_columns(&plan.graph, pass).is_empty()) {
+        used.push("columns");
+    }
     used.extend(["dropout", "visible"]);
     used
 }
@@ -279,7 +282,7 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
 /// What the kernel uses of them.
 pub fn imports(plan: &Plan) -> TokenStream {
     let used = primitives_of(plan);
-    let modules = ["threshold", "solve", "decay", "panels"]
+    let modules = ["threshold", "solve", "decay", "panels", "columns"]
         .into_iter()
         .filter(|m| used.contains(m))
         .map(|m| format_ident!("{m}"));

@@ -215,7 +215,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let start = start(context);
     let steps = |list: &[Step]| -> TokenStream { list.iter().map(|step| steps::step(context, step)).collect() };
     let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
-    let panels = panels(context);
+    let turned = turned(context);
     let tiles = tiles(context);
     let ends = ends(plan, context);
     let blocks = (!pass.rows.is_empty()).then(|| {
@@ -283,7 +283,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
                 #cuts
                 #start
                 #before
-                #panels
+                #turned
                 #blocks
                 #after
                 #ends
@@ -320,6 +320,9 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     }
     for id in triple::in_panels(&plan.graph, pass) {
         all.push((triple::panels(id), quote!(panels::length(size.tokens, size.head))));
+    }
+    for id in steps::in_columns(&plan.graph, pass) {
+        all.push((steps::columns(id), quote!(columns::room(size.queries, size.tokens, size.head))));
     }
     for leaf in decays(plan, pass) {
         for (name, domain) in decay_sums(&leaf.name).iter().zip([Domain::Row, Domain::Key]) {
@@ -451,13 +454,17 @@ fn multiplies_visibility(graph: &Graph, pass: &Pass) -> bool {
     })
 }
 
-/// The vectors of tokens that lie in panels.
-fn panels(context: &Context) -> TokenStream {
-    let fill = |id: Id| {
+/// The vectors of tokens that lie in columns and in panels.
+fn turned(context: &Context) -> TokenStream {
+    let in_columns = steps::in_columns(context.graph, context.pass).into_iter().map(|id| {
+        let (columns, vectors) = (steps::columns(id), context.array(id));
+        quote!(let #columns = columns::Columns::new(&#vectors, head, #columns);)
+    });
+    let in_panels = triple::in_panels(context.graph, context.pass).into_iter().map(|id| {
         let (panels, vectors) = (triple::panels(id), context.array(id));
         quote!(panels::fill(&#vectors, head, &mut *#panels);)
-    };
-    triple::in_panels(context.graph, context.pass).into_iter().map(fill).collect()
+    });
+    in_columns.chain(in_panels).collect()
 }
 
 /// Tiles that come from the mask, from a decay and from dropout.

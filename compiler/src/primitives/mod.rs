@@ -3,6 +3,7 @@
 //! The plan interpreter calls these functions, and emitted kernels carry the text of the files they need.
 
 pub mod blocks;
+pub mod columns;
 pub mod decay;
 pub mod dropout;
 pub mod functions;
