@@ -25,7 +25,7 @@ fn main() -> Result<(), String> {
     let stream = Stream::new(7);
     let number = |i: usize| {
         let (sample, component) = (i / (shape.tokens * d), i % d);
-        let prototype = stream.sub(1).normal((labels[sample] * d + component) as u64);
+        let prototype = stream.stream(1).normal((labels[sample] * d + component) as u64);
         (prototype + 1.5 * stream.normal(i as u64)) as f32
     };
     let samples = (0..count * shape.tokens * d).map(number).collect();

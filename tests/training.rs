@@ -256,7 +256,7 @@ fn a_classification_token_learns_without_backpropagation() {
     // Tokens around the prototype of the sample's class.
     let number = |i: usize| {
         let (sample, c) = (i / (6 * d), i % d);
-        let prototype = stream.sub(1).normal((labels[sample] * d + c) as u64);
+        let prototype = stream.stream(1).normal((labels[sample] * d + c) as u64);
         (prototype + 0.5 * stream.normal(i as u64)) as f32
     };
     let samples: Vec<f32> = (0..count * 6 * d).map(number).collect();

@@ -20,7 +20,7 @@ impl Order {
     pub fn new(count: usize, seed: u64) -> Result<Order, String> {
         match u32::try_from(count) {
             Ok(0) => Err("there are no examples to visit".to_string()),
-            Ok(_) => Ok(Order { count, stream: Stream::new(seed).sub(ORDER), latest: Mutex::new(None) }),
+            Ok(_) => Ok(Order { count, stream: Stream::new(seed).stream(ORDER), latest: Mutex::new(None) }),
             Err(_) => Err(format!("{count} examples are more than can be put in order; {} can", u32::MAX)),
         }
     }
@@ -33,7 +33,7 @@ impl Order {
         match &*latest {
             Some((known, shuffled)) if *known == epoch => shuffled[within] as usize,
             _ => {
-                let shuffled = shuffled(self.count, self.stream.sub(epoch));
+                let shuffled = shuffled(self.count, self.stream.stream(epoch));
                 let example = shuffled[within] as usize;
                 *latest = Some((epoch, shuffled));
                 example

@@ -70,7 +70,7 @@ impl Recall {
             let least = pairs.saturating_mul(2).saturating_add(1);
             return Err(format!("{pairs} pairs need a vocabulary of {least} to 65536 tokens and not {vocabulary}"));
         }
-        Ok(Recall { shape, count, stream: Stream::new(seed).sub(RECALL) })
+        Ok(Recall { shape, count, stream: Stream::new(seed).stream(RECALL) })
     }
 
     pub fn shape(&self) -> Shape {
@@ -80,17 +80,17 @@ impl Recall {
     /// Writes example `i`; the targets are there already and say that no position counts.
     fn write(&self, i: usize, tokens: &mut [u16], targets: &mut [i32]) {
         let Shape { pairs, queries, length, vocabulary } = self.shape;
-        let stream = self.stream.sub(i as u64);
+        let stream = self.stream.stream(i as u64);
         let (keys, first_value) = (self.shape.keys(), 1 + self.shape.keys());
-        let keys: Vec<u16> = shuffled(keys, stream.sub(0))[..pairs].iter().map(|key| 1 + *key as u16).collect();
-        let value = |pair: usize| first_value + below(stream.sub(1), pair as u64, vocabulary - first_value);
+        let keys: Vec<u16> = shuffled(keys, stream.stream(0))[..pairs].iter().map(|key| 1 + *key as u16).collect();
+        let value = |pair: usize| first_value + below(stream.stream(1), pair as u64, vocabulary - first_value);
         for (pair, key) in keys.iter().enumerate() {
             tokens[2 * pair] = *key;
             tokens[2 * pair + 1] = value(pair) as u16;
         }
         // Both are in random order, so any pair may come first.
-        let asked = shuffled(pairs, stream.sub(2));
-        let places = shuffled(length - 2 * pairs, stream.sub(3));
+        let asked = shuffled(pairs, stream.stream(2));
+        let places = shuffled(length - 2 * pairs, stream.stream(3));
         for (pair, place) in asked.into_iter().zip(places).take(queries) {
             let (pair, place) = (pair as usize, 2 * pairs + place as usize);
             tokens[place] = keys[pair];

@@ -45,11 +45,14 @@ enum Value {
     Learned(Place),
 }
 
+/// Arrays by name.
+type Arrays = BTreeMap<String, Vec<f32>>;
+
 /// What a force was computed from.
 pub struct Tape {
     session: Box<dyn Session>,
     /// q, k, v head after head, gates, numbers: by name.
-    inputs: BTreeMap<String, Vec<f32>>,
+    inputs: Arrays,
     /// The directions, heads side by side.
     out: Vec<f32>,
     made: Made,
@@ -63,7 +66,7 @@ pub struct Scratch {
     split: Vec<f32>,
     of_matrix: Vec<f32>,
     /// Gradients of kept tokens, from later steps.
-    kept: BTreeMap<String, Vec<f32>>,
+    kept: Arrays,
 }
 
 /// Who sees whom in a batch.
@@ -82,7 +85,7 @@ pub struct Sight {
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     tokens: usize,
-    arrays: BTreeMap<String, Vec<f32>>,
+    arrays: Arrays,
 }
 
 /// Where the attended tokens come from.
@@ -214,7 +217,7 @@ impl Attention {
     }
 
     /// The lengths of the kernel's arrays; attended tokens may be more than queries.
-    fn size(&self, sight: &Sight, inputs: &BTreeMap<String, Vec<f32>>) -> Size {
+    fn size(&self, sight: &Sight, inputs: &Arrays) -> Size {
         let Lengths { batch, tokens: queries, heads, head } = self.lengths(sight);
         let attended = self.vectors.iter().find(|name| **name != "q").and_then(|name| inputs.get(*name));
         let tokens = attended.map_or(queries, |array| array.len() / (batch * heads * head).max(1));
@@ -230,7 +233,7 @@ impl Attention {
     }
 
     /// Every parameter as one number per head.
-    fn fill_numbers(&self, weights: &[f32], size: Size, inputs: &mut BTreeMap<String, Vec<f32>>) {
+    fn fill_numbers(&self, weights: &[f32], size: Size, inputs: &mut Arrays) {
         let sizes =
             Sizes { queries: size.queries, tokens: size.tokens, head: size.head, model: self.d, heads: self.heads };
         for Number { name, value } in &self.numbers {
@@ -303,7 +306,7 @@ impl Attention {
         sight: &Sight,
         is_kept: bool,
         of: &BTreeMap<&str, &[f32]>,
-        (inputs, projected, kept): (&BTreeMap<String, Vec<f32>>, &mut Vec<f32>, &mut BTreeMap<String, Vec<f32>>),
+        (inputs, projected, kept): (&Arrays, &mut Vec<f32>, &mut Arrays),
         of_x: &mut [f32],
     ) {
         let (d, lengths) = (self.d, self.lengths(sight));
@@ -416,7 +419,7 @@ impl Attention {
 
 impl Past {
     /// Puts new positions behind the old ones, in `inputs` as well.
-    fn extend(&mut self, inputs: &mut BTreeMap<String, Vec<f32>>, lengths: Lengths, attention: &Attention) {
+    fn extend(&mut self, inputs: &mut Arrays, lengths: Lengths, attention: &Attention) {
         let (old, new) = (self.tokens, lengths.tokens);
         let vectors = attention.vectors.iter().copied().filter(|name| *name != "q").map(|name| (name, lengths.head));
         let gates = attention.gates.iter().map(|gate| (gate.name.as_str(), 1));
@@ -450,7 +453,7 @@ fn add_to_slice(sum: &mut [f32], more: &[f32]) {
 fn with_call<R>(
     size: Size,
     sight: &Sight,
-    inputs: &BTreeMap<String, Vec<f32>>,
+    inputs: &Arrays,
     more: &[(&str, &[f32])],
     run: impl FnOnce(&Call) -> R,
 ) -> R {

@@ -122,7 +122,7 @@ fn slopes(inside: &[f32], active: &mut [f32], given: &mut [f32], width: usize) {
 /// gelu and its slope: with s = σ(2u), gelu = x s and gelu′ = s + x s (1 − s) 2u′.
 #[inline(always)]
 fn gelu(x: f32) -> (f32, f32) {
-    const TWO_ROOT: f32 = 1.595_769_1;
+    const TWO_ROOT: f32 = 1.595_769_2;
     const CUBE: f32 = 0.044_715;
     let square = x * x;
     let twice = TWO_ROOT * x * (1.0 + CUBE * square);

@@ -1,6 +1,6 @@
 //! A GPT whose attention is that of a recipe: embedded tokens, blocks of two sublayers, a last norm, logits.
 //!
-//! z = E[token] + P[position], then for every block attention and feed-forward network, then LN and W_U. Everything a
+//! z is the sum of a token's and its position's embedding; then for every block attention and feed-forward network, then LN and W_U. Everything a
 //! pass computes lies in buffers of a [`Tape`] that live from step to step.
 
 use super::attention::{Attention, Past, Sight, number};

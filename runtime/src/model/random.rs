@@ -12,7 +12,7 @@ impl Stream {
     }
 
     /// The stream of this number within the stream.
-    pub fn sub(self, index: u64) -> Stream {
+    pub fn stream(self, index: u64) -> Stream {
         Stream(mix(self.0 ^ mix(index.wrapping_mul(0xd1b5_4a32_d192_ed03).wrapping_add(0x8cb9_2ba7_2f3d_8dd7))))
     }
 
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn normal_numbers_have_mean_0_and_variance_1() {
-        let stream = Stream::new(7).sub(3);
+        let stream = Stream::new(7).stream(3);
         let numbers: Vec<f64> = (0..100_000).map(|i| stream.normal(i)).collect();
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
         let variance = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn streams_differ() {
         let stream = Stream::new(1);
-        assert_ne!(stream.sub(0).bits(0), stream.sub(1).bits(0));
+        assert_ne!(stream.stream(0).bits(0), stream.stream(1).bits(0));
         assert_ne!(stream.bits(0), stream.bits(1));
         assert_ne!(Stream::new(2).bits(0), stream.bits(0));
     }

@@ -66,7 +66,7 @@ impl Layout {
             match weight.start {
                 Start::Constant(value) => own.fill(value),
                 Start::Normal(deviation) => {
-                    let stream = Stream::new(seed).sub(i as u64);
+                    let stream = Stream::new(seed).stream(i as u64);
                     let number = |j: usize| (f64::from(deviation) * stream.normal(j as u64)) as f32;
                     own.par_iter_mut().with_min_len(1 << 12).enumerate().for_each(|(j, x)| *x = number(j));
                 }

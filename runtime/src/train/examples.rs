@@ -59,9 +59,13 @@ fn prepared(data: &Data, window: usize) -> Result<Sources, String> {
             valid.vocabulary()
         ));
     }
+    let [tokenizer, other] = [&data.train, &data.valid].map(|path| Tokenizer::of_prepared(Path::new(path)));
+    let tokenizer = tokenizer?;
+    if tokenizer.to_file_contents()? != other?.to_file_contents()? {
+        return Err(format!("`{}` and `{}` were prepared with different tokenizers", data.train, data.valid));
+    }
     let sums: Vec<String> = train.meta().checksums.values().cloned().collect();
     let identity = format!("{} tokens {}", train.len(), sums.join(" "));
-    let tokenizer = Tokenizer::of_prepared(Path::new(&data.train))?;
     let mode = match data.mode {
         Mode::Prepared => train.meta().mode,
         Mode::Truncate => meta::Mode::Truncate,

@@ -120,7 +120,7 @@ impl Trainer {
         let present: usize = self.batches.iter().map(Batch::present).sum();
         let scale = 1.0 / counted.max(1) as f32;
         let of_energy = (train.objective == Objective::Energy).then_some(train.energy_weight);
-        let seeds = Stream::new(self.settings.seed.0).sub(DROPOUT).sub(step);
+        let seeds = Stream::new(self.settings.seed.0).stream(DROPOUT).stream(step);
         let (mut loss, mut energy) = (Loss::default(), 0.0);
         for (i, batch) in self.batches.iter().enumerate() {
             self.gpt.forward(&self.weights, &batch.input(), Some(seeds.bits(i as u64)), &mut self.tape);
