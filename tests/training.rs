@@ -351,7 +351,7 @@ fn a_killed_run_goes_on_with_the_same_losses() {
     child.kill().expect("killed");
     child.wait().expect("gone");
     let manifest = checkpoint::manifest(&checkpoint::find(&killed).expect("a checkpoint")).expect("a manifest");
-    assert!(manifest.step % 7 == 0 && manifest.step < 400, "{}", manifest.step);
+    assert!(manifest.step.is_multiple_of(7) && manifest.step < 400, "{}", manifest.step);
     let resumed = energyrun(path, &["pretrain", "--resume", "killed"]);
     assert!(resumed.status.success(), "{}", said(&resumed));
     let (whole, killed) = (curve(&path.join("whole")), curve(&killed));
@@ -434,7 +434,7 @@ fn a_full_disk_leaves_the_checkpoint_before() {
     // A file where the next checkpoint's folder is to be made stands for a disk that takes no more.
     std::fs::write(folder.path().join(".unfinished-00000002"), "in the way").expect("a file");
     assert!(write(&trainer, folder.path(), 2).expect_err("no room").contains("cannot write a checkpoint"));
-    assert_eq!(checkpoint::all(folder.path()), [first.clone()]);
+    assert_eq!(checkpoint::all(folder.path()), std::slice::from_ref(&first));
     assert!(checkpoint::manifest(&first).is_ok());
     std::fs::remove_file(folder.path().join(".unfinished-00000002")).expect("removed");
     for step in 2..6 {
