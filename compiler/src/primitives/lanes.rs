@@ -1,8 +1,7 @@
 //! Two registers full of numbers, side by side: what a fused loop loads, computes and stores at a time.
 //!
 //! Two, so that one computes while the other waits for its result. A row need not be a multiple of them: loads fill up
-//! with 0, stores leave out what is too much. Nothing here calls a function: a call inside of a loop would cost every
-//! register that is alive in it.
+//! with 0, stores leave out what is too much.
 
 use super::functions::{self, MANTISSA_BITS, ONE_BITS, ROUND, ROUND_BITS, Single, TO_BIASED};
 use pulp::Simd;
@@ -67,10 +66,7 @@ impl<S: Simd> Lanes<S> {
         };
         match row.get(at..at + count::<S>()) {
             Some(lanes) => whole(lanes),
-            None => {
-                let (first, second) = row.get(at..).unwrap_or_default().split_at(ends(row.len(), at, S::F32_LANES));
-                Lanes { simd, x: [simd.partial_load_f32s(first), simd.partial_load_f32s(second)] }
-            }
+            None => whole(&load_end(row, at)),
         }
     }
 
@@ -85,10 +81,9 @@ impl<S: Simd> Lanes<S> {
         match row.get_mut(at..at + count::<S>()) {
             Some(lanes) => whole(lanes),
             None => {
-                let middle = ends(row.len(), at, S::F32_LANES);
-                let (first, second) = row.get_mut(at..).unwrap_or_default().split_at_mut(middle);
-                self.simd.partial_store_f32s(first, self.x[0]);
-                self.simd.partial_store_f32s(second, self.x[1]);
+                let mut lanes = [0.0; MOST_LANES];
+                whole(&mut lanes);
+                store_end(row, at, &lanes);
             }
         }
     }
@@ -97,12 +92,6 @@ impl<S: Simd> Lanes<S> {
     #[inline(always)]
     pub fn add_to(self, row: &mut [f32], at: usize) {
         (Self::load(self.simd, row, at) + self).store(row, at);
-    }
-
-    /// self + a b, rounded once.
-    #[inline(always)]
-    pub fn plus(self, a: Self, b: Self) -> Self {
-        a.times_plus(b, self)
     }
 
     /// The same operation on both registers.
@@ -217,10 +206,16 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-/// Where the first register ends in what is left of a row of `length` from `at` on.
-#[inline(always)]
-fn ends(length: usize, at: usize, lanes: usize) -> usize {
-    length.saturating_sub(at).min(lanes)
+#[cold]
+#[inline(never)]
+fn load_end(row: &[f32], at: usize) -> [f32; MOST_LANES] {
+    std::array::from_fn(|l| row.get(at + l).copied().unwrap_or(0.0))
+}
+
+#[cold]
+#[inline(never)]
+fn store_end(row: &mut [f32], at: usize, lanes: &[f32; MOST_LANES]) {
+    row.iter_mut().skip(at).zip(lanes).for_each(|(y, x)| *y = *x);
 }
 
 impl<S: Simd> Single for Lanes<S> {
