@@ -158,7 +158,7 @@ fn pretrain(args: &Args, color: bool) -> Result<Outcome, Refused> {
     Ok(said.then(Outcome::good(format!("{end}\n{}\n", ended.checkpoint.display()))))
 }
 
-const NOT_COMPILED: &str = "no compiled kernel for this recipe: its plan is interpreted, up to five times slower.\n\
+const NOT_COMPILED: &str = "no compiled kernel for this recipe: its plan is interpreted, several times slower.\n\
     Put the file into `recipes/` and build again for the compiled kernel.";
 
 fn opening(trainer: &Trainer, recipes: &[Recipe], parameters: usize, folder: &str) -> String {
