@@ -51,7 +51,7 @@ pub fn step(
     let steps = step.min(1 << 30) as i32;
     let correct1 = (1.0 / (1.0 - constants.beta1.powi(steps))) as f32;
     let correct2 = (1.0 / (1.0 - constants.beta2.powi(steps))) as f32;
-    let (beta1, beta2) = (constants.beta1 as f32, constants.beta2 as f32);
+    let [gain1, gain2] = [constants.beta1, constants.beta2].map(|beta| (1.0 - beta) as f32);
     let (rate, epsilon) = (learning_rate as f32, constants.epsilon as f32);
     for weight in layout.weights() {
         let decay = if weight.decays { (learning_rate * constants.weight_decay) as f32 } else { 0.0 };
@@ -66,8 +66,8 @@ pub fn step(
                     for ((w, g), (m, v)) in w.iter_mut().zip(g).zip(m.iter_mut().zip(v)) {
                         let own = *g * scale;
                         *g = 0.0;
-                        *m += (1.0 - beta1) * (own - *m);
-                        *v += (1.0 - beta2) * (own * own - *v);
+                        *m += gain1 * (own - *m);
+                        *v += gain2 * (own * own - *v);
                         let direction = *m * correct1 / ((*v * correct2).sqrt() + epsilon);
                         *w -= rate * direction + decay * *w;
                     }
