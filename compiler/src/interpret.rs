@@ -1,11 +1,12 @@
 //! The plan interpreter: any plan on plain buffers, with no code generation.
 //!
 //! It follows the schedule that emitted kernels follow, step by step: matrix products are the same calls, and a fused
-//! loop runs operation by operation over one row at a time, in cache. It is the second oracle (in f64, against the
+//! loop runs operation by operation over one row (or several tokens of one) at a time, in the fastest cache and on
+//! registers as wide as the machine's. It is the second oracle (in f64, against the
 //! reference interpreter of the algebra) and the engine for recipes that were not compiled in.
 
 use crate::ir::{Axis, Entropy, Func, Leaf, Role, rational::to_f64};
-use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Op};
+use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Node, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::primitives::blocks::{next_block, seen_by};
 use crate::primitives::dropout::Dropout;
@@ -41,7 +42,7 @@ impl HeadSize {
 }
 
 /// Numbers of a loop over pairs and components that are worked on together.
-const GROUP_ENTRIES: usize = 512;
+const GROUP_ENTRIES: usize = 1024;
 
 /// The attention dropout of one head, which is this one of all heads.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,6 +161,12 @@ struct Machine<'p, 'a, T> {
     dropout: Option<HeadDropout>,
     block: Block,
     registers: Vec<Register<T>>,
+    /// Which nodes the loop that runs has in registers.
+    is_register: Vec<bool>,
+    /// Of every node the number it is, or the exponent of the power it is.
+    constants: Vec<f64>,
+    /// What a node is the negative of, if a loop that adds it can subtract that.
+    negated: Vec<Option<Id>>,
     scratch: Vec<T>,
     course: Option<Course>,
 }
@@ -196,6 +203,14 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         for (id, place) in &pass.places {
             store_of[id.index()] = places.binary_search(place).ok();
         }
+        let constant = |op: &Op| match op {
+            Op::Number(x) | Op::Map(Map::Pow(x), _) => to_f64(x),
+            _ => 0.0,
+        };
+        let negated = |(node, store): (&Node, &Option<usize>)| match &node.op {
+            Op::Map(Map::Mul, of) if of.len() == 2 && graph.is_int(of[0], -1) && store.is_none() => Some(of[1]),
+            _ => None,
+        };
         Machine {
             graph,
             pass,
@@ -204,12 +219,15 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             inputs,
             stores,
             places,
-            store_of,
             decays: decay_nodes(graph).into_iter().map(|id| (id, vec![])).collect(),
             kept: vec![],
             dropout: None,
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
             registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
+            is_register: vec![false; graph.nodes.len()],
+            constants: graph.nodes.iter().map(|node| constant(&node.op)).collect(),
+            negated: graph.nodes.iter().zip(&store_of).map(negated).collect(),
+            store_of,
             scratch: vec![],
             course: if pass.is_scan { Course::of(visible.intervals(), size.tokens) } else { None },
         }
@@ -273,16 +291,16 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     }
 
     /// An operand of a loop: a register of this loop, or what is stored.
-    fn operand(&self, id: Id, at: &At, is_register: &dyn Fn(Id) -> bool) -> Operand<'_, T> {
-        if is_register(id) {
+    fn operand(&self, id: Id, at: &At) -> Operand<'_, T> {
+        if self.is_register[id.index()] {
             return match &self.registers[id.index()] {
                 Register::Number(x) => Operand::Number(*x),
                 // A register may hold more tokens than are left.
                 Register::Vector(xs) => Operand::Vector(&xs[..at.inner.len().min(xs.len())]),
             };
         }
-        if let Op::Number(c) = &self.graph[id].op {
-            return Operand::Number(T::of(to_f64(c)));
+        if matches!(self.graph[id].op, Op::Number(_)) {
+            return Operand::Number(T::of(self.constants[id.index()]));
         }
         if self.is_visibility(id) {
             return Operand::Number(T::ONE);
@@ -372,7 +390,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 let (x, x0) = self.stored(*row);
                 let (y, _) = self.stored(*key);
                 let (x, y) = (&x[x0 * head..], &y[from_keys(y)]);
-                distances([rows, width, head], x, y, (&mut out, pitch));
+                distances([rows, width, head], x, (y, (y, Strides::columns(head))), (&mut out, pitch));
             }
             Op::Threshold(kind, scores) => {
                 let mut scratch = std::mem::take(&mut self.scratch);
@@ -511,7 +529,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let mut right = Vec::with_capacity(seen.len() * head);
         for token in seen.clone() {
             let at = At { domain: Domain::Triple, row, token, inner: 0..head };
-            let weight = match self.operand(w, &at, &|_| false) {
+            let weight = match self.operand(w, &at) {
                 Operand::Number(weight) => weight,
                 Operand::Vector(weights) => weights[0],
             };
@@ -534,23 +552,58 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             }
         }
         maps.sort();
-        let is_register = |x: Id| maps.contains(&x);
+        self.hold(&maps, true);
         for &map in &maps {
-            self.compute(map, at, &is_register);
+            self.compute(map, at);
         }
-        match self.operand(id, at, &is_register) {
+        let vector = match self.operand(id, at) {
             Operand::Number(x) => vec![x; at.inner.len()],
             Operand::Vector(xs) => xs.to_vec(),
-        }
+        };
+        self.hold(&maps, false);
+        vector
+    }
+
+    /// Says of some nodes that they are in registers, or no longer.
+    fn hold(&mut self, ids: &[Id], is_register: bool) {
+        ids.iter().for_each(|id| self.is_register[id.index()] = is_register);
     }
 
     // Loops.
 
     fn run_loop(&mut self, l: &Loop) {
+        let l = &self.pruned(l);
+        let spread = if l.domain == Domain::Triple { self.spread(l) } else { vec![] };
+        self.start_folds(l);
+        self.hold(&l.maps, true);
+        self.run_over(l, &spread);
+        self.hold(&l.maps, false);
+        self.hold(&spread, false);
+    }
+
+    /// A loop without the maps that nothing in it looks at: sums subtract where they would add a negative.
+    fn pruned(&self, l: &Loop) -> Loop {
+        let mut open: Vec<Id> = l.folds.iter().flat_map(|&f| self.graph[f].op.operands()).collect();
+        open.extend(&l.stores);
+        let mut is_needed = vec![false; self.graph.nodes.len()];
+        while let Some(id) = open.pop() {
+            if l.maps.binary_search(&id).is_err() || std::mem::replace(&mut is_needed[id.index()], true) {
+                continue;
+            }
+            let operands = self.graph[id].op.operands();
+            match &self.graph[id].op {
+                Op::Map(Map::Add, _) => open.extend(operands.into_iter().map(|o| self.negated[o.index()].unwrap_or(o))),
+                _ => open.extend(operands),
+            }
+        }
+        let maps = l.maps.iter().copied().filter(|id| is_needed[id.index()]).collect();
+        Loop { maps, ..l.clone() }
+    }
+
+    fn run_over(&mut self, l: &Loop, spread: &[Id]) {
         let size = self.size;
         let rows = self.block.rows.len();
         let at = |row, token, inner| At { domain: l.domain, row, token, inner };
-        self.start_folds(l);
         match l.domain {
             Domain::Scalar => self.stretch(l, &at(0, 0, 0..1)),
             Domain::Key => self.stretch(l, &at(0, 0, 0..size.tokens)),
@@ -582,19 +635,19 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 }
             }
             Domain::Triple => {
-                let spread = self.spread(l);
+                let (of_tokens, of_row): (Vec<Id>, Vec<Id>) =
+                    spread.iter().partition(|id| self.graph[**id].has(Axis::N));
                 let group = (GROUP_ENTRIES / size.head.max(1)).max(1);
                 for r in 0..rows {
                     let seen = self.seen(r);
-                    for &id in spread.iter().filter(|id| !self.graph[**id].has(Axis::N)) {
-                        self.repeat(id, &at(r, seen.start, 0..size.head), group);
-                    }
+                    self.hold(spread, false);
+                    of_row.iter().for_each(|&id| self.repeat(id, &at(r, seen.start, 0..size.head), group));
                     for start in seen.clone().step_by(group) {
                         let count = group.min(seen.end - start);
-                        for &id in spread.iter().filter(|id| self.graph[**id].has(Axis::N)) {
-                            self.stretch_numbers(id, r, start..start + count);
-                        }
-                        self.stretch_with(l, &at(r, start, 0..count * size.head), &spread);
+                        self.hold(&of_tokens, false);
+                        of_tokens.iter().for_each(|&id| self.stretch_numbers(id, r, start..start + count));
+                        self.hold(spread, true);
+                        self.stretch(l, &at(r, start, 0..count * size.head));
                     }
                 }
             }
@@ -605,7 +658,11 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     /// the query, and numbers per token.
     fn spread(&self, l: &Loop) -> Vec<Id> {
         let folded = l.folds.iter().flat_map(|&f| self.graph[f].op.operands());
-        let operands = l.maps.iter().flat_map(|&m| self.graph[m].op.operands()).chain(folded);
+        let read = |m: &Id| match &self.graph[*m].op {
+            Op::Map(Map::Add, of) => of.iter().map(|&o| self.negated[o.index()].unwrap_or(o)).collect(),
+            op => op.operands(),
+        };
+        let operands = l.maps.iter().flat_map(read).chain(folded);
         let is_spread = |id: &Id| {
             let is_stored =
                 !l.maps.contains(id) && !self.is_visibility(*id) && !matches!(self.graph[*id].op, Op::Number(_));
@@ -620,28 +677,32 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
 
     /// Puts a vector of the query into its register, once for every token of a group.
     fn repeat(&mut self, id: Id, at: &At, group: usize) {
-        let repeated = match self.operand(id, at, &|_| false) {
-            Operand::Vector(xs) => xs.repeat(group),
-            Operand::Number(x) => vec![x; group * at.inner.len()],
-        };
-        self.registers[id.index()] = Register::Vector(repeated);
+        let mut out = self.taken(id, group * at.inner.len());
+        match self.operand(id, at) {
+            Operand::Vector(xs) => out.chunks_exact_mut(xs.len().max(1)).for_each(|own| own.copy_from_slice(xs)),
+            Operand::Number(x) => out.fill(x),
+        }
+        self.registers[id.index()] = Register::Vector(out);
     }
 
     /// Puts the numbers of some tokens into their register, each once for every component.
     fn stretch_numbers(&mut self, id: Id, row: usize, tokens: Range<usize>) {
-        let head = self.size.head;
-        let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
-        let mut out = if let Register::Vector(v) = old { v } else { vec![] };
-        out.clear();
-        for token in tokens {
-            let at = At { domain: Domain::Triple, row, token, inner: 0..head };
-            let x = match self.operand(id, &at, &|_| false) {
-                Operand::Number(x) => x,
-                Operand::Vector(xs) => xs[0],
-            };
-            out.resize(out.len() + head, x);
+        let mut out = self.taken(id, tokens.len() * self.size.head);
+        // The numbers themselves lie side by side as in a loop over pairs.
+        let at = At { domain: Domain::Tile, row, token: tokens.start, inner: tokens };
+        match self.operand(id, &at) {
+            Operand::Number(x) => out.fill(x),
+            Operand::Vector(xs) => in_lanes(Stretched { of: xs, length: self.size.head, out: &mut out }),
         }
         self.registers[id.index()] = Register::Vector(out);
+    }
+
+    /// The vector of a register, as long as is wanted; what is in it is to be overwritten.
+    fn taken(&mut self, id: Id, length: usize) -> Vec<T> {
+        let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
+        let mut out = if let Register::Vector(out) = old { out } else { vec![] };
+        out.resize(length, T::ZERO);
+        out
     }
 
     /// Folds inside of a block start at 0; those over queries go on.
@@ -683,55 +744,54 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
 
     /// One run along the inner direction of a loop.
     fn stretch(&mut self, l: &Loop, at: &At) {
-        self.stretch_with(l, at, &[]);
-    }
-
-    /// The same where some operands are in registers already.
-    fn stretch_with(&mut self, l: &Loop, at: &At, ready: &[Id]) {
-        let is_register = |x: Id| l.maps.binary_search(&x).is_ok() || ready.contains(&x);
         for &map in &l.maps {
-            self.compute(map, at, &is_register);
+            self.compute(map, at);
         }
         for &fold in &l.folds {
-            self.fold(fold, at, &is_register);
+            self.fold(fold, at);
         }
         for &id in &l.stores {
             self.store(id, at);
         }
     }
 
-    fn compute(&mut self, id: Id, at: &At, is_register: &dyn Fn(Id) -> bool) {
+    fn compute(&mut self, id: Id, at: &At) {
         let Op::Map(map, operands) = &self.graph[id].op else { return };
-        let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
-        let mut out = match old {
-            Register::Vector(v) => v,
-            Register::Number(_) => vec![],
-        };
-        let values: Vec<Operand<T>> = operands.iter().map(|&o| self.operand(o, at, is_register)).collect();
-        let result = match values.iter().any(|v| matches!(v, Operand::Vector(_))) {
-            false => {
-                let numbers: Vec<T> =
-                    values.iter().map(|v| if let Operand::Number(x) = v { *x } else { T::ZERO }).collect();
-                Register::Number(apply(map, &numbers))
+        let exponent = self.constants[id.index()];
+        let mut out = self.taken(id, at.inner.len());
+        let mut few = [Term::added(Operand::Number(T::ZERO)); FEW];
+        let mut many = vec![];
+        let values = match few.get_mut(..operands.len()) {
+            Some(few) => few,
+            None => {
+                many.resize(operands.len(), Term::added(Operand::Number(T::ZERO)));
+                &mut many[..]
             }
+        };
+        for (value, &o) in values.iter_mut().zip(operands) {
+            *value = match self.negated[o.index()] {
+                Some(x) if matches!(map, Map::Add) => Term { value: self.operand(x, at), is_subtracted: true },
+                _ => Term::added(self.operand(o, at)),
+            };
+        }
+        let result = match values.iter().any(|v| matches!(v.value, Operand::Vector(_))) {
+            false => Register::Number(apply(map, exponent, values)),
             true => {
-                out.clear();
-                out.resize(at.inner.len(), T::ZERO);
-                apply_all(map, &values, &mut out);
+                in_lanes(All { map, exponent, values, out: &mut out });
                 Register::Vector(out)
             }
         };
         self.registers[id.index()] = result;
     }
 
-    fn fold(&mut self, id: Id, at: &At, is_register: &dyn Fn(Id) -> bool) {
+    fn fold(&mut self, id: Id, at: &At) {
         let Op::Fold(fold, axis, x) = self.graph[id].op else { return };
         let Some(store) = self.store_of[id.index()] else { return };
         let mut out = std::mem::take(&mut self.stores[store]);
         let is_local = matches!(self.places[store], Place::Buffer(..));
         let row = if is_local { 0 } else { self.block.rows.start } + at.row;
         let head = self.size.head;
-        let value = self.operand(x, at, is_register);
+        let value = self.operand(x, at);
         let length = at.inner.len();
         // Along the inner direction the fold is a number; across it, entries are added to what is there.
         let is_along = match at.domain {
@@ -743,25 +803,17 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         if at.domain == Domain::Triple && axis != Axis::T {
             // Several tokens side by side.
             let pairs = at.row * self.block.pitch + at.token - self.block.keys.start;
-            for i in 0..length / head.max(1) {
-                let part = match value {
-                    Operand::Number(x) => Operand::Number(x),
-                    Operand::Vector(xs) => Operand::Vector(&xs[i * head..(i + 1) * head]),
-                };
-                match (is_along, part) {
-                    (true, Operand::Number(x)) => out[pairs + i] = x * T::of(head as f64),
-                    (true, Operand::Vector(xs)) => out[pairs + i] = sum(xs),
-                    (false, Operand::Number(x)) => {
-                        out[row * head..(row + 1) * head].iter_mut().for_each(|y| *y += x);
-                    }
-                    (false, Operand::Vector(xs)) => {
-                        out[row * head..(row + 1) * head].iter_mut().zip(xs).for_each(|(y, x)| *y += *x);
-                    }
-                }
+            let count = length / head.max(1);
+            let (pairs, row) = (pairs..pairs + count, row * head..(row + 1) * head);
+            match (is_along, value) {
+                (true, Operand::Number(x)) => out[pairs].fill(x * T::of(head as f64)),
+                (true, Operand::Vector(xs)) => in_lanes(Totals { of: xs, length: head, out: &mut out[pairs] }),
+                (false, Operand::Number(x)) => add_number(&mut out[row], x * T::of(count as f64)),
+                (false, Operand::Vector(xs)) => in_lanes(Added { vectors: xs, out: &mut out[row] }),
             }
         } else if is_along {
             let total = match (fold, value) {
-                (Fold::Sum, Operand::Vector(xs)) => sum(xs),
+                (Fold::Sum, Operand::Vector(xs)) => in_lanes(Total(xs)),
                 (Fold::Sum, Operand::Number(x)) => x * T::of(length as f64),
                 (Fold::Max, Operand::Vector(xs)) => xs.iter().fold(-T::INFINITY, |m, x| m.larger(*x)),
                 (Fold::Max, Operand::Number(x)) => x,
@@ -779,8 +831,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             };
             let out = &mut out[start..start + length];
             match value {
-                Operand::Number(x) => out.iter_mut().for_each(|y| *y += x),
-                Operand::Vector(xs) => out.iter_mut().zip(xs).for_each(|(y, x)| *y += *x),
+                Operand::Number(x) => add_number(out, x),
+                Operand::Vector(xs) => in_lanes(Added { vectors: xs, out }),
             }
         }
         self.stores[store] = out;
@@ -833,97 +885,304 @@ fn needed_inputs(graph: &Graph, pass: &Pass) -> Vec<bool> {
     needed
 }
 
+/// Runs a loop on registers as wide as the machine's. It is a structure and no closure, because all it calls has to
+/// be inlined into it.
+fn in_lanes<R>(run: impl pulp::WithSimd<Output = R>) -> R {
+    pulp::Arch::new().dispatch(run)
+}
+
+/// Σ x.
+struct Total<'a, T>(&'a [T]);
+
+impl<T: Real> pulp::WithSimd for Total<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> T {
+        sum(self.0)
+    }
+}
+
+/// The sum of every stretch of `length` numbers, one after the other.
+struct Totals<'a, T> {
+    of: &'a [T],
+    length: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Totals<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for (y, xs) in self.out.iter_mut().zip(self.of.chunks_exact(self.length)) {
+            *y = sum(xs);
+        }
+    }
+}
+
+/// Every number `length` times.
+struct Stretched<'a, T> {
+    of: &'a [T],
+    length: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Stretched<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for (own, x) in self.out.chunks_exact_mut(self.length).zip(self.of) {
+            for y in own {
+                *y = *x;
+            }
+        }
+    }
+}
+
+/// Adds vectors, one after the other, to `out`.
+struct Added<'a, T> {
+    vectors: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Added<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for vector in self.vectors.chunks_exact(self.out.len().max(1)) {
+            for (y, x) in self.out.iter_mut().zip(vector) {
+                *y += *x;
+            }
+        }
+    }
+}
+
 /// Σ x in sixteen strands, as compiled kernels add.
+#[inline(always)]
 fn sum<T: Real>(xs: &[T]) -> T {
     let mut strands = [T::ZERO; 16];
     let (chunks, rest) = xs.as_chunks::<16>();
     for chunk in chunks {
-        strands.iter_mut().zip(chunk).for_each(|(s, x)| *s += *x);
+        for i in 0..16 {
+            strands[i] += chunk[i];
+        }
     }
-    strands.iter_mut().zip(rest).for_each(|(s, x)| *s += *x);
-    strands.iter().fold(T::ZERO, |a, b| a + *b)
+    let rest = rest.iter().fold(T::ZERO, |sum, x| sum + *x);
+    strands.iter().fold(rest, |a, b| a + *b)
 }
 
-/// One entry of a map.
-fn apply<T: Real>(map: &Map, x: &[T]) -> T {
-    match map {
-        Map::Add => x.iter().fold(T::ZERO, |a, b| a + *b),
-        Map::Mul => x.iter().fold(T::ONE, |a, b| a * *b),
-        Map::Pow(r) => x[0].power(to_f64(r)),
-        Map::Call(Func::Exp) => x[0].exponential(),
-        Map::Call(Func::Log) => x[0].logarithm(),
-        Map::Call(Func::Abs) => x[0].absolute(),
-        Map::Call(Func::Sign) => x[0].signum0(),
-        Map::Select => {
-            if x[0] <= x[1] {
-                x[2]
-            } else {
-                x[3]
-            }
-        }
-        Map::Positive => x[0].larger(T::ZERO),
+fn add_number<T: Real>(out: &mut [T], x: T) {
+    out.iter_mut().for_each(|y| *y += x);
+}
+
+/// Operands that need no allocation.
+const FEW: usize = 6;
+
+/// An operand of a map; a sum may subtract it.
+#[derive(Clone, Copy)]
+struct Term<'a, T> {
+    value: Operand<'a, T>,
+    is_subtracted: bool,
+}
+
+impl<'a, T: Real> Term<'a, T> {
+    fn added(value: Operand<'a, T>) -> Term<'a, T> {
+        Term { value, is_subtracted: false }
+    }
+
+    /// What a sum has after this term.
+    #[inline(always)]
+    fn after(&self, sum: T) -> T {
+        let x = self.value.at(0);
+        if self.is_subtracted { sum - x } else { sum + x }
     }
 }
 
-/// All entries of a map, operation by operation.
-fn apply_all<T: Real>(map: &Map, values: &[Operand<T>], out: &mut [T]) {
-    let each = |out: &mut [T], f: &dyn Fn(T) -> T| match values[0] {
-        Operand::Number(x) => out.fill(f(x)),
-        Operand::Vector(xs) => out.iter_mut().zip(xs).for_each(|(y, x)| *y = f(*x)),
-    };
+/// A map of numbers.
+fn apply<T: Real>(map: &Map, exponent: f64, values: &[Term<T>]) -> T {
+    let x = |i: usize| values[i].value.at(0);
     match map {
-        Map::Add => accumulate(values, out, |y, x| y + x),
-        Map::Mul => accumulate(values, out, |y, x| y * x),
-        Map::Pow(r) => {
-            let Operand::Vector(xs) = values[0] else { return };
-            powers(xs, to_f64(r), out);
+        Map::Add => values.iter().fold(T::ZERO, |sum, term| term.after(sum)),
+        Map::Mul => (0..values.len()).fold(T::ONE, |product, i| product * x(i)),
+        Map::Pow(_) => x(0).power(exponent),
+        Map::Call(Func::Exp) => x(0).exponential(),
+        Map::Call(Func::Log) => x(0).logarithm(),
+        Map::Call(Func::Abs) => x(0).absolute(),
+        Map::Call(Func::Sign) => x(0).signum0(),
+        Map::Select if x(0) <= x(1) => x(2),
+        Map::Select => x(3),
+        Map::Positive => x(0).larger(T::ZERO),
+    }
+}
+
+/// All entries of a map, some operand of which is a vector.
+struct All<'a, 'v, T> {
+    map: &'a Map,
+    exponent: f64,
+    values: &'a [Term<'v, T>],
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for All<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let All { map, exponent, values, out } = self;
+        let each = Each { of: values[0].value };
+        match map {
+            Map::Add => added(values, out),
+            Map::Mul => multiplied(values, out),
+            Map::Pow(_) => powers(values[0].value, exponent, out),
+            Map::Call(Func::Exp) => each.to(out, |x| x.exponential()),
+            Map::Call(Func::Log) => each.to(out, |x| x.logarithm()),
+            Map::Call(Func::Abs) => each.to(out, |x| x.absolute()),
+            Map::Call(Func::Sign) => each.to(out, |x| x.signum0()),
+            Map::Positive => each.to(out, |x| x.larger(T::ZERO)),
+            Map::Select => selected([0, 1, 2, 3].map(|i| values[i].value), out),
         }
-        Map::Call(Func::Exp) => {
-            let Operand::Vector(xs) = values[0] else { return };
-            pulp::Arch::new().dispatch(|| out.iter_mut().zip(xs).for_each(|(y, x)| *y = x.exponential()));
-        }
-        Map::Call(Func::Log) => {
-            let Operand::Vector(xs) = values[0] else { return };
-            pulp::Arch::new().dispatch(|| out.iter_mut().zip(xs).for_each(|(y, x)| *y = x.logarithm()));
-        }
-        Map::Call(Func::Abs) => each(out, &|x| x.absolute()),
-        Map::Call(Func::Sign) => each(out, &|x| x.signum0()),
-        Map::Positive => each(out, &|x| x.larger(T::ZERO)),
-        Map::Select => {
-            for (i, y) in out.iter_mut().enumerate() {
-                *y = if values[0].at(i) <= values[1].at(i) { values[2].at(i) } else { values[3].at(i) };
+    }
+}
+
+/// An operand of which every entry is mapped.
+struct Each<'a, T> {
+    of: Operand<'a, T>,
+}
+
+impl<T: Real> Each<'_, T> {
+    #[inline(always)]
+    fn to(&self, out: &mut [T], f: impl Fn(T) -> T) {
+        match self.of {
+            Operand::Number(x) => out.fill(f(x)),
+            Operand::Vector(xs) => {
+                for (y, x) in out.iter_mut().zip(xs) {
+                    *y = f(*x);
+                }
             }
         }
+    }
+}
+
+/// The first two terms at once, then one more at a time.
+#[inline(always)]
+fn added<T: Real>(values: &[Term<T>], out: &mut [T]) {
+    match values {
+        [a, b, rest @ ..] => {
+            match (a.is_subtracted, b.is_subtracted) {
+                (false, false) => pairs(a.value, b.value, out, |x, y| x + y),
+                (false, true) => pairs(a.value, b.value, out, |x, y| x - y),
+                (true, false) => pairs(b.value, a.value, out, |x, y| x - y),
+                (true, true) => pairs(a.value, b.value, out, |x, y| -x - y),
+            }
+            for term in rest {
+                match term.is_subtracted {
+                    false => next(out, term.value, |sum, x| sum + x),
+                    true => next(out, term.value, |sum, x| sum - x),
+                }
+            }
+        }
+        _ => {
+            let sign = if values[0].is_subtracted { -T::ONE } else { T::ONE };
+            Each { of: values[0].value }.to(out, |x| sign * x);
+        }
+    }
+}
+
+/// The first two factors at once, then one more at a time.
+#[inline(always)]
+fn multiplied<T: Real>(values: &[Term<T>], out: &mut [T]) {
+    match values {
+        [a, b, rest @ ..] => {
+            pairs(a.value, b.value, out, |x, y| x * y);
+            rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
+        }
+        _ => Each { of: values[0].value }.to(out, |x| x),
+    }
+}
+
+/// y = f(a, b).
+#[inline(always)]
+fn pairs<T: Real>(a: Operand<T>, b: Operand<T>, out: &mut [T], f: impl Fn(T, T) -> T) {
+    match (a, b) {
+        (Operand::Number(a), Operand::Number(b)) => out.fill(f(a, b)),
+        (Operand::Number(a), Operand::Vector(b)) => Each { of: Operand::Vector(b) }.to(out, |b| f(a, b)),
+        (Operand::Vector(a), Operand::Number(b)) => Each { of: Operand::Vector(a) }.to(out, |a| f(a, b)),
+        (Operand::Vector(a), Operand::Vector(b)) => {
+            for ((y, a), b) in out.iter_mut().zip(a).zip(b) {
+                *y = f(*a, *b);
+            }
+        }
+    }
+}
+
+/// y = f(y, x).
+#[inline(always)]
+fn next<T: Real>(out: &mut [T], x: Operand<T>, f: impl Fn(T, T) -> T) {
+    match x {
+        Operand::Number(x) => {
+            for y in out {
+                *y = f(*y, x);
+            }
+        }
+        Operand::Vector(xs) => {
+            for (y, x) in out.iter_mut().zip(xs) {
+                *y = f(*y, *x);
+            }
+        }
+    }
+}
+
+/// y = x where a ≤ b, else z.
+#[inline(always)]
+fn selected<T: Real>([a, b, x, z]: [Operand<T>; 4], out: &mut [T]) {
+    let (chunks, rest) = out.as_chunks_mut::<16>();
+    let done = 16 * chunks.len();
+    for (i, y) in chunks.iter_mut().enumerate() {
+        let [a, b, x, z] = [a, b, x, z].map(|of| of.sixteen(16 * i));
+        for j in 0..16 {
+            y[j] = if a[j] <= b[j] { x[j] } else { z[j] };
+        }
+    }
+    for (i, y) in rest.iter_mut().enumerate() {
+        let [a, b, x, z] = [a, b, x, z].map(|of| of.at(done + i));
+        *y = if a <= b { x } else { z };
     }
 }
 
 impl<T: Real> Operand<'_, T> {
+    #[inline(always)]
     fn at(&self, i: usize) -> T {
         match self {
             Operand::Number(x) => *x,
             Operand::Vector(xs) => xs[i],
         }
     }
-}
 
-fn accumulate<T: Real>(values: &[Operand<T>], out: &mut [T], f: impl Fn(T, T) -> T) {
-    match values[0] {
-        Operand::Number(x) => out.fill(x),
-        Operand::Vector(xs) => out.copy_from_slice(xs),
-    }
-    for value in &values[1..] {
-        match value {
-            Operand::Number(x) => out.iter_mut().for_each(|y| *y = f(*y, *x)),
-            Operand::Vector(xs) => out.iter_mut().zip(*xs).for_each(|(y, x)| *y = f(*y, *x)),
+    /// Sixteen entries from the i-th on.
+    #[inline(always)]
+    fn sixteen(&self, i: usize) -> [T; 16] {
+        match self {
+            Operand::Number(x) => [*x; 16],
+            Operand::Vector(xs) => *xs[i..].first_chunk().unwrap_or(&[T::ZERO; 16]),
         }
     }
 }
 
-fn powers<T: Real>(xs: &[T], r: f64, out: &mut [T]) {
-    pulp::Arch::new().dispatch(|| {
-        let (chunks, rest) = xs.as_chunks::<16>();
-        let (out_chunks, out_rest) = out.as_chunks_mut::<16>();
-        out_chunks.iter_mut().zip(chunks).for_each(|(y, x)| *y = T::powers(*x, r));
-        out_rest.iter_mut().zip(rest).for_each(|(y, x)| *y = x.power(r));
-    });
+/// y = x^r.
+#[inline(always)]
+fn powers<T: Real>(of: Operand<T>, r: f64, out: &mut [T]) {
+    let Operand::Vector(xs) = of else {
+        return Each { of }.to(out, |x| x.power(r));
+    };
+    let (chunks, rest) = xs.as_chunks::<16>();
+    let (out_chunks, out_rest) = out.as_chunks_mut::<16>();
+    for (y, x) in out_chunks.iter_mut().zip(chunks) {
+        *y = T::powers(*x, r);
+    }
+    for (y, x) in out_rest.iter_mut().zip(rest) {
+        *y = x.power(r);
+    }
 }

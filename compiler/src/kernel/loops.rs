@@ -6,13 +6,44 @@ use crate::plan::graph::{Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::plan::text::describe;
 use num_traits::{Signed, ToPrimitive};
-use proc_macro2::{Literal, TokenStream};
-use quote::quote;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+use std::collections::BTreeSet;
 
 /// What the emission of one pass looks at.
 pub struct Context<'a> {
     pub graph: &'a Graph,
     pub pass: &'a Pass,
+}
+
+/// How names are read inside of a loop: the axis that lies side by side in a register, and, where several rows of the
+/// block go together, which of them is meant.
+#[derive(Clone, Copy)]
+pub struct View {
+    pub inner: Option<Axis>,
+    pub row: Option<usize>,
+}
+
+impl View {
+    /// A loop with one row at a time.
+    pub fn of(domain: Domain) -> View {
+        let inner = match domain {
+            Domain::Tile | Domain::Key => Some(Axis::N),
+            Domain::RowVector | Domain::KeyVector | Domain::Triple => Some(Axis::E),
+            Domain::Row | Domain::Scalar => None,
+        };
+        View { inner, row: None }
+    }
+
+    /// The variable that counts the rows of the block.
+    pub fn counter(self) -> Ident {
+        self.row.map_or(format_ident!("r"), |i| format_ident!("r{i}"))
+    }
+
+    /// A name of a value that changes from row to row.
+    fn of_row(self, name: Ident) -> Ident {
+        self.row.map_or(name.clone(), |i| format_ident!("{name}_{i}"))
+    }
 }
 
 /// A comment.
@@ -63,7 +94,25 @@ impl Context<'_> {
 
     /// The row of its array that belongs to row `r` of the block.
     pub fn row(&self, id: Id) -> TokenStream {
-        if self.is_local(id) { quote!(r) } else { quote!(block.start + r) }
+        self.row_in(id, View { inner: None, row: None })
+    }
+
+    /// The row of its array that belongs to the row of a view.
+    pub fn row_in(&self, id: Id, view: View) -> TokenStream {
+        let r = view.counter();
+        if self.is_local(id) { quote!(#r) } else { quote!(block.start + #r) }
+    }
+
+    /// The variable of a value.
+    pub fn name(&self, id: Id, view: View) -> Ident {
+        let name = names::value(id);
+        if self.graph[id].has(Axis::T) { view.of_row(name) } else { name }
+    }
+
+    /// The lanes a fold is collected in.
+    pub fn accumulator(&self, id: Id, view: View) -> Ident {
+        let name = format_ident!("{}_lanes", names::value(id));
+        if self.graph[id].has(Axis::T) { view.of_row(name) } else { name }
     }
 
     /// Where the block's rows begin in a value's array.
@@ -72,14 +121,14 @@ impl Context<'_> {
     }
 
     /// A slice of a value's array for one run of the loop's inner direction.
-    fn slice(&self, id: Id, domain: Domain, is_written: bool) -> TokenStream {
+    pub fn slice(&self, id: Id, domain: Domain, view: View, is_written: bool) -> TokenStream {
         let array = self.array(id);
-        let row = self.row(id);
+        let (row, r) = (self.row_in(id, view), view.counter());
         let range = match Domain::of(self.graph.axes(id)) {
             Domain::RowVector => quote!((#row) * head..(#row) * head + head),
             Domain::KeyVector => quote!(n * head..n * head + head),
-            Domain::Tile if self.is_kept(id) => quote!(r * kept_pitch..r * kept_pitch + pitch),
-            Domain::Tile => quote!(r * pitch..(r + 1) * pitch),
+            Domain::Tile if self.is_kept(id) => quote!(#r * kept_pitch..#r * kept_pitch + pitch),
+            Domain::Tile => quote!(#r * pitch..(#r + 1) * pitch),
             // A tile begins with the first token of its block.
             Domain::Key if domain == Domain::Tile => quote!(keys.start..),
             _ => quote!(..),
@@ -88,22 +137,14 @@ impl Context<'_> {
     }
 
     /// Whether a value changes along the inner direction of a loop.
-    fn is_inner(&self, id: Id, domain: Domain) -> bool {
-        let axes = self.graph.axes(id);
-        if self.is_visibility(id) {
-            return false;
-        }
-        match domain {
-            Domain::Tile | Domain::Key => axes.contains(Axis::N),
-            Domain::RowVector | Domain::KeyVector | Domain::Triple => axes.contains(Axis::E),
-            Domain::Row | Domain::Scalar => false,
-        }
+    pub fn is_inner(&self, id: Id, view: View) -> bool {
+        !self.is_visibility(id) && view.inner.is_some_and(|axis| self.graph[id].has(axis))
     }
 
     /// A stored value that does not change along the inner direction.
-    fn number(&self, id: Id) -> TokenStream {
+    fn number(&self, id: Id, view: View) -> TokenStream {
         let array = self.array(id);
-        let row = self.row(id);
+        let row = self.row_in(id, view);
         match Domain::of(self.graph.axes(id)) {
             Domain::Row => quote!(#array[#row]),
             Domain::Key => quote!(#array[n]),
@@ -114,34 +155,65 @@ impl Context<'_> {
     }
 
     /// An operand as it is written in a formula: a number, a variable, a lane.
-    fn operand(&self, id: Id) -> TokenStream {
+    fn operand(&self, id: Id, view: View) -> TokenStream {
         if let Op::Number(c) = &self.graph[id].op {
             return literal(c);
         }
         if self.is_visibility(id) {
             return quote!(1.0);
         }
-        let name = names::value(id);
+        let name = self.name(id, view);
         quote!(#name)
     }
 
     /// The same, for an operation that takes no mixture of numbers and lanes.
-    fn in_lanes(&self, id: Id, domain: Domain) -> TokenStream {
-        let x = self.operand(id);
-        match self.is_inner(id, domain) {
+    pub fn in_lanes(&self, id: Id, view: View) -> TokenStream {
+        let x = self.operand(id, view);
+        match self.is_inner(id, view) {
             true => x,
             false => quote!(Lanes::all(simd, #x)),
         }
     }
 
+    /// What an operand is the negative of, where nothing stores it: a sum subtracts that.
+    fn negated(&self, id: Id) -> Option<Id> {
+        match &self.graph[id].op {
+            Op::Map(Map::Mul, of) if of.len() == 2 && self.graph.is_int(of[0], -1) => {
+                (!self.pass.places.contains_key(&id)).then_some(of[1])
+            }
+            _ => None,
+        }
+    }
+
+    /// The values that the formula of a map mentions.
+    fn mentioned(&self, id: Id) -> Vec<Id> {
+        let operands = self.graph[id].op.operands();
+        match &self.graph[id].op {
+            Op::Map(Map::Add, _) => operands.into_iter().map(|o| self.negated(o).unwrap_or(o)).collect(),
+            _ => operands,
+        }
+    }
+
+    /// a + b − c …, the terms that are added first.
+    fn sum(&self, terms: &[Id], view: View) -> TokenStream {
+        let (added, subtracted): (Vec<Id>, Vec<Id>) = terms.iter().partition(|o| self.negated(**o).is_none());
+        let added = added.iter().map(|&o| self.operand(o, view));
+        let mut sum = added.reduce(|sum, x| quote!(#sum + #x));
+        for y in subtracted.iter().filter_map(|&o| self.negated(o)) {
+            let y = self.operand(y, view);
+            sum = Some(sum.map_or(quote!(-#y), |sum| quote!(#sum - #y)));
+        }
+        sum.unwrap_or(quote!(0.0))
+    }
+
     /// The formula of a map: of numbers where it does not change along the inner direction, else of lanes.
-    fn formula(&self, id: Id, domain: Domain) -> TokenStream {
+    pub fn formula(&self, id: Id, view: View) -> TokenStream {
         let Op::Map(map, operands) = &self.graph[id].op else { return quote!(0.0) };
-        let are_lanes = self.is_inner(id, domain);
-        let x: Vec<TokenStream> = operands.iter().map(|&o| self.operand(o)).collect();
+        let are_lanes = self.is_inner(id, view);
+        let x: Vec<TokenStream> = operands.iter().map(|&o| self.operand(o, view)).collect();
         let first = &x[0];
         match map {
-            Map::Add => quote!(#(#x)+*),
+            Map::Add => self.sum(operands, view),
             Map::Mul if self.graph.is_int(operands[0], -1) => {
                 let p = product(&x[1..]);
                 quote!(-(#p))
@@ -153,7 +225,7 @@ impl Context<'_> {
             Map::Call(Func::Abs) => quote!(#first.absolute()),
             Map::Call(Func::Sign) => quote!(#first.signum0()),
             Map::Select if are_lanes => {
-                let x: Vec<TokenStream> = operands.iter().map(|&o| self.in_lanes(o, domain)).collect();
+                let x: Vec<TokenStream> = operands.iter().map(|&o| self.in_lanes(o, view)).collect();
                 let (a, b, x, y) = (&x[0], &x[1], &x[2], &x[3]);
                 quote!(#a.select(#b, #x, #y))
             }
@@ -167,32 +239,114 @@ impl Context<'_> {
     }
 
     /// What is needed of a loop's operands that does not change inside: `let x = …;`, in order.
-    fn numbers(&self, l: &Loop, is_wanted: impl Fn(Domain) -> bool) -> TokenStream {
+    pub fn numbers(&self, l: &Loop, view: View, is_wanted: impl Fn(Domain) -> bool) -> TokenStream {
         let mut code = TokenStream::new();
-        for id in self.loads(l).into_iter().filter(|id| !self.is_inner(*id, l.domain)) {
+        for id in self.loads(l).into_iter().filter(|id| !self.is_inner(*id, view)) {
             if is_wanted(Domain::of(self.graph.axes(id))) {
-                let (name, value) = (names::value(id), self.number(id));
+                let (name, value) = (self.name(id, view), self.number(id, view));
                 code.extend(quote!(let #name = #value;));
             }
         }
-        for &id in l.maps.iter().filter(|id| !self.is_inner(**id, l.domain)) {
+        for &id in l.maps.iter().filter(|id| !self.is_inner(**id, view)) {
             if is_wanted(Domain::of(self.graph.axes(id))) {
-                let (name, value) = (names::value(id), self.formula(id, l.domain));
-                code.extend(quote!(let #name = #value;));
+                code.extend(self.definition(id, view));
             }
         }
         code
     }
 
+    /// `let x = …;` of a map.
+    pub fn definition(&self, id: Id, view: View) -> TokenStream {
+        let (name, value) = (self.name(id, view), self.formula(id, view));
+        quote!(let #name = #value;)
+    }
+
     /// The stored values a loop reads.
-    fn loads(&self, l: &Loop) -> Vec<Id> {
-        let folded = l.folds.iter().flat_map(|&f| self.graph[f].op.operands());
-        let operands = l.maps.iter().flat_map(|&m| self.graph[m].op.operands()).chain(folded);
+    pub fn loads(&self, l: &Loop) -> Vec<Id> {
+        let folded = l.folds.iter().flat_map(|&f| self.folded(l, f));
+        let operands = l.maps.iter().flat_map(|&m| self.mentioned(m)).chain(folded);
         let is_stored = |id: &Id| !l.maps.contains(id) && !matches!(self.graph[*id].op, Op::Number(_));
         let mut loads: Vec<Id> = operands.filter(|id| is_stored(id) && !self.is_visibility(*id)).collect();
         loads.sort();
         loads.dedup();
         loads
+    }
+
+    /// The values that a fold mentions.
+    fn folded(&self, l: &Loop, fold: Id) -> Vec<Id> {
+        let operands = self.graph[fold].op.operands();
+        match operands[..] {
+            [x] if l.domain == Domain::Triple && self.is_product(x) => self.graph[x].op.operands(),
+            _ => operands,
+        }
+    }
+
+    /// The same loop without the maps that no formula mentions.
+    pub fn pruned(&self, l: &Loop) -> Loop {
+        let mut open: Vec<Id> =
+            l.folds.iter().flat_map(|&f| self.folded(l, f)).chain(l.stores.iter().copied()).collect();
+        let mut found = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if l.maps.contains(&id) && found.insert(id) {
+                open.extend(self.mentioned(id));
+            }
+        }
+        Loop { maps: found.into_iter().collect(), ..l.clone() }
+    }
+
+    /// Whether a value is a product that a sum adds with one rounding.
+    fn is_product(&self, id: Id) -> bool {
+        let is_product = match &self.graph[id].op {
+            Op::Map(Map::Mul, _) => true,
+            Op::Map(Map::Pow(r), _) => r.is_integer() && *r >= rational::int(2),
+            _ => false,
+        };
+        is_product && !self.pass.places.contains_key(&id)
+    }
+
+    /// A term of a sum, in lanes.
+    pub fn term(&self, term: Id, view: View) -> TokenStream {
+        match self.is_product(term) && self.is_inner(term, view) {
+            true => {
+                let x = self.formula(term, view);
+                quote!((#x))
+            }
+            false => self.in_lanes(term, view),
+        }
+    }
+
+    /// `sum` with one more term, in lanes.
+    pub fn added(&self, sum: &TokenStream, term: Id, view: View) -> TokenStream {
+        let (Op::Map(map, operands), true) = (&self.graph[term].op, self.is_product(term)) else {
+            let x = self.in_lanes(term, view);
+            return quote!(#sum + #x);
+        };
+        let lanes = |factors: &[Id], x: TokenStream| match factors.iter().any(|f| self.is_inner(*f, view)) {
+            true => x,
+            false => quote!(Lanes::all(simd, #x)),
+        };
+        let (last, factors) = (operands[operands.len() - 1], &operands[..operands.len() - 1]);
+        let right = self.in_lanes(last, view);
+        match map {
+            Map::Pow(r) => {
+                let left = power(&(r - rational::int(1)), &self.operand(last, view), self.is_inner(last, view));
+                let left = lanes(&[last], left);
+                quote!(#sum.plus(#left, #right))
+            }
+            _ if factors.len() == 1 && self.graph.is_int(factors[0], -1) => quote!(#sum - #right),
+            _ => {
+                let left: Vec<TokenStream> = factors.iter().map(|&f| self.operand(f, view)).collect();
+                let left = match self.graph.is_int(factors[0], -1) {
+                    true => {
+                        let p = product(&left[1..]);
+                        quote!(-(#p))
+                    }
+                    false => product(&left),
+                };
+                let left = lanes(factors, left);
+                quote!(#sum.plus(#left, #right))
+            }
+        }
     }
 
     /// The comment above a loop.
@@ -204,30 +358,31 @@ impl Context<'_> {
     /// A loop as statements.
     pub fn emit(&self, l: &Loop) -> TokenStream {
         let notes = self.notes(l);
+        let (l, view) = (&self.pruned(l), View::of(l.domain));
         let body = match l.domain {
             Domain::Scalar => self.scalars(l),
             Domain::Row => self.rows(l),
             Domain::Key => {
-                let numbers = self.numbers(l, |_| true);
+                let numbers = self.numbers(l, view, |_| true);
                 let run = self.run(l, &quote!(0), &quote!(size.tokens));
                 quote! { { #numbers #run } }
             }
             Domain::KeyVector => {
-                let outer = self.numbers(l, |d| d == Domain::Scalar);
-                let inner = self.numbers(l, |d| d != Domain::Scalar);
+                let outer = self.numbers(l, view, |d| d == Domain::Scalar);
+                let inner = self.numbers(l, view, |d| d != Domain::Scalar);
                 let run = self.run(l, &quote!(0), &quote!(head));
                 quote! { { #outer for n in 0..size.tokens { #inner #run } } }
             }
             Domain::RowVector => {
-                let outer = self.numbers(l, |d| d == Domain::Scalar);
-                let inner = self.numbers(l, |d| d != Domain::Scalar);
+                let outer = self.numbers(l, view, |d| d == Domain::Scalar);
+                let inner = self.numbers(l, view, |d| d != Domain::Scalar);
                 let run = self.run(l, &quote!(0), &quote!(head));
                 let blank = self.blank(l);
                 quote! { { #outer for r in 0..rows { if visible[block.start + r].is_empty() { #blank continue; } #inner #run } } }
             }
             Domain::Tile => {
-                let outer = self.numbers(l, |d| d == Domain::Scalar);
-                let inner = self.numbers(l, |d| d != Domain::Scalar);
+                let outer = self.numbers(l, view, |d| d == Domain::Scalar);
+                let inner = self.numbers(l, view, |d| d != Domain::Scalar);
                 let run = self.run(l, &quote!(from), &quote!(to));
                 let blank = self.blank(l);
                 let clear = self.clear(l);
@@ -249,16 +404,16 @@ impl Context<'_> {
     }
 
     fn scalars(&self, l: &Loop) -> TokenStream {
+        let view = View::of(l.domain);
         let mut code = TokenStream::new();
         for id in self.loads(l) {
-            let (name, value) = (names::value(id), self.number(id));
+            let (name, value) = (names::value(id), self.number(id, view));
             if name != value.to_string() {
                 code.extend(quote!(let #name = #value;));
             }
         }
         for &id in &l.maps {
-            let (name, value) = (names::value(id), self.formula(id, l.domain));
-            code.extend(quote!(let #name = #value;));
+            code.extend(self.definition(id, view));
         }
         for &id in &l.stores {
             code.extend(self.keep_number(id));
@@ -281,12 +436,13 @@ impl Context<'_> {
     }
 
     fn rows(&self, l: &Loop) -> TokenStream {
-        let outer = self.numbers(l, |d| d == Domain::Scalar);
-        let inner = self.numbers(l, |d| d != Domain::Scalar);
+        let view = View::of(l.domain);
+        let outer = self.numbers(l, view, |d| d == Domain::Scalar);
+        let inner = self.numbers(l, view, |d| d != Domain::Scalar);
         let stores = l.stores.iter().map(|&id| self.keep_number(id));
         let folds = l.folds.iter().map(|&id| {
             let Op::Fold(_, _, x) = self.graph[id].op else { return quote!() };
-            let (array, x) = (self.array(id), self.operand(x));
+            let (array, x) = (self.array(id), self.operand(x, view));
             match self.pass.places.get(&id) {
                 Some(Place::Buffer(..)) => quote!(#array += #x;),
                 _ => quote!(#array[0] += #x;),
@@ -341,22 +497,23 @@ impl Context<'_> {
 
     /// One run along the inner direction, from `from` to `to`.
     fn run(&self, l: &Loop, from: &TokenStream, to: &TokenStream) -> TokenStream {
-        let loads = self.lanes_loaded(l, |_| true);
-        let maps = self.lanes_computed(l);
+        let view = View::of(l.domain);
+        let loads = self.lanes_loaded(l, view, |_| true);
+        let maps = self.lanes_computed(l, view);
         let mut needs_mask = false;
         let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         for &id in l.stores.iter() {
-            let slice = self.slice(id, l.domain, true);
-            let value = self.in_lanes(id, l.domain);
-            let is_cut = l.domain == Domain::Tile && self.is_inner(id, l.domain);
+            let slice = self.slice(id, l.domain, view, true);
+            let value = self.in_lanes(id, view);
+            let is_cut = l.domain == Domain::Tile && self.is_inner(id, view);
             needs_mask |= is_cut;
             let only = is_cut.then(|| quote!(.only(keep)));
             inside.extend(quote!(#value #only.store(#slice, at);));
         }
         for &id in &l.folds {
             let Op::Fold(fold, axis, of) = self.graph[id].op else { continue };
-            let x = self.in_lanes(of, l.domain);
-            let sum = accumulator(id);
+            let x = self.in_lanes(of, view);
+            let sum = self.accumulator(id, view);
             let is_along = match l.domain {
                 Domain::Key | Domain::Tile => axis == Axis::N,
                 _ => axis == Axis::E,
@@ -378,7 +535,7 @@ impl Context<'_> {
                     after.extend(self.finish(id, quote!(#sum.largest())));
                 }
                 (false, _) => {
-                    let slice = self.slice(id, l.domain, true);
+                    let slice = self.slice(id, l.domain, view, true);
                     inside.extend(quote!(#x #only.add_to(#slice, at);));
                 }
             }
@@ -398,7 +555,7 @@ impl Context<'_> {
 
     /// Whether a value is 0 in lanes behind the end of a row, where everything that is loaded is 0.
     fn is_0_behind_the_end(&self, id: Id, l: &Loop) -> bool {
-        if !self.is_inner(id, l.domain) {
+        if !self.is_inner(id, View::of(l.domain)) {
             return false;
         }
         if !l.maps.contains(&id) {
@@ -416,22 +573,19 @@ impl Context<'_> {
     }
 
     /// Loads of the lanes that a loop reads.
-    fn lanes_loaded(&self, l: &Loop, is_wanted: impl Fn(Domain) -> bool) -> TokenStream {
-        let is_loaded = |id: &Id| self.is_inner(*id, l.domain) && is_wanted(Domain::of(self.graph.axes(*id)));
+    pub fn lanes_loaded(&self, l: &Loop, view: View, is_wanted: impl Fn(Domain) -> bool) -> TokenStream {
+        let is_loaded = |id: &Id| self.is_inner(*id, view) && is_wanted(Domain::of(self.graph.axes(*id)));
         let load = |id| {
-            let (name, slice) = (names::value(id), self.slice(id, l.domain, false));
+            let (name, slice) = (self.name(id, view), self.slice(id, l.domain, view, false));
             quote!(let #name = Lanes::load(simd, #slice, at);)
         };
         self.loads(l).into_iter().filter(is_loaded).map(load).collect()
     }
 
     /// The formulas of the lanes that a loop computes.
-    fn lanes_computed(&self, l: &Loop) -> TokenStream {
-        let formula = |&id: &Id| {
-            let (name, value) = (names::value(id), self.formula(id, l.domain));
-            quote!(let #name = #value;)
-        };
-        l.maps.iter().filter(|id| self.is_inner(**id, l.domain)).map(formula).collect()
+    fn lanes_computed(&self, l: &Loop, view: View) -> TokenStream {
+        let is_computed = |id: &&Id| self.is_inner(**id, view);
+        l.maps.iter().filter(is_computed).map(|&id| self.definition(id, view)).collect()
     }
 
     /// Stores the result of a fold along the inner direction.
@@ -442,106 +596,6 @@ impl Context<'_> {
             Domain::Key => quote!(#array[n] = #value;),
             Domain::Tile => quote!(#array[r * pitch + n - keys.start] = #value;),
             _ => quote!(#array += #value;),
-        }
-    }
-
-    /// A loop over pairs and components. Tokens go in groups that stay in the fastest cache while all rows of the block
-    /// pass over them.
-    fn triple(&self, l: &Loop) -> TokenStream {
-        let is_over_components = |id: &Id| matches!(self.graph[*id].op, Op::Fold(_, Axis::E, _));
-        let outer = self.numbers(l, |d| d == Domain::Scalar);
-        let middle = self.numbers(l, |d| d == Domain::Row);
-        let starts = l.folds.iter().map(|&id| {
-            let (array, row) = (self.array(id), self.row(id));
-            match Domain::of(self.graph.axes(id)) {
-                Domain::RowVector => quote!(#array[(#row) * head..(#row) * head + head].fill(0.0);),
-                _ => quote!(),
-            }
-        });
-        let run = match l.folds.iter().any(is_over_components) {
-            true => self.along(l),
-            false => self.across(l),
-        };
-        quote! { {
-            #outer
-            for r in 0..rows { #(#starts)* }
-            for tokens in groups(keys.clone(), head) {
-                for r in 0..rows {
-                    let seen = both(&visible[block.start + r], &tokens);
-                    if seen.is_empty() { continue; }
-                    #middle
-                    #run
-                }
-            }
-        } }
-    }
-
-    /// A run over components for every token, where sums over components stay in registers.
-    fn along(&self, l: &Loop) -> TokenStream {
-        let inner = self.numbers(l, |d| matches!(d, Domain::Tile | Domain::Key));
-        let run = self.run(l, &quote!(0), &quote!(head));
-        quote!(for n in seen { #inner #run })
-    }
-
-    /// A run over tokens for every register of components, where sums over tokens stay in registers.
-    fn across(&self, l: &Loop) -> TokenStream {
-        let of_row = self.lanes_loaded(l, |d| d == Domain::RowVector);
-        let maps = self.lanes_computed(l);
-        let (mut rows, mut loads) = (quote!(seen.clone()), TokenStream::new());
-        let mut pattern = quote!(_n);
-        let mut walk = |row: &proc_macro2::Ident, array: TokenStream| {
-            rows = quote!(#rows.zip(#array));
-            pattern = quote!((#pattern, #row));
-        };
-        for id in self.loads(l) {
-            let (array, row, name) = (self.array(id), token_row(id), names::value(id));
-            match Domain::of(self.graph.axes(id)) {
-                Domain::KeyVector => {
-                    walk(&row, quote!(#array[seen.start * head..seen.end * head].chunks_exact(head)));
-                    loads.extend(quote!(let #name = Lanes::load(simd, #row, at);));
-                }
-                Domain::Tile => {
-                    let pitch = if self.is_kept(id) { quote!(kept_pitch) } else { quote!(pitch) };
-                    let start = quote!(r * #pitch + seen.start - keys.start);
-                    walk(&name, quote!(#array[#start..#start + seen.len()].iter()));
-                    loads.extend(quote!(let #name = *#name;));
-                }
-                Domain::Key => {
-                    walk(&name, quote!(#array[seen.clone()].iter()));
-                    loads.extend(quote!(let #name = *#name;));
-                }
-                _ => {}
-            }
-        }
-        let is_number = |id: &&Id| !self.is_inner(**id, l.domain) && self.graph.axes(**id).contains(Axis::N);
-        for &id in l.maps.iter().filter(is_number) {
-            let (name, value) = (names::value(id), self.formula(id, l.domain));
-            loads.extend(quote!(let #name = #value;));
-        }
-        let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
-        for &id in &l.folds {
-            let Op::Fold(_, _, x) = self.graph[id].op else { continue };
-            let (sum, x, array, row) = (accumulator(id), self.in_lanes(x, l.domain), self.array(id), token_row(id));
-            match Domain::of(self.graph.axes(id)) {
-                Domain::RowVector => {
-                    let slice = self.slice(id, l.domain, true);
-                    before.extend(quote!(let mut #sum = Lanes::all(simd, 0.0);));
-                    inside.extend(quote!(#sum += #x;));
-                    after.extend(quote!(#sum.add_to(#slice, at);));
-                }
-                _ => {
-                    walk(&row, quote!(#array[seen.start * head..seen.end * head].chunks_exact_mut(head)));
-                    inside.extend(quote!(#x.add_to(#row, at);));
-                }
-            }
-        }
-        quote! {
-            for at in lanes::starts(simd, 0, head) {
-                #of_row
-                #before
-                for #pattern in #rows { #loads #maps #inside }
-                #after
-            }
         }
     }
 
@@ -557,26 +611,27 @@ impl Context<'_> {
             }
         }
         maps.sort();
-        let l = Loop { domain: Domain::Triple, maps, folds: vec![], stores: vec![] };
+        let view = View::of(Domain::Triple);
+        let l = Loop { domain: Domain::Triple, maps, folds: vec![], stores: vec![id] };
+        let l = self.pruned(&l);
         let mut loads = self.loads(&l);
         if l.maps.is_empty() && !matches!(self.graph[id].op, Op::Number(_)) {
             loads.push(id);
         }
         let mut numbers = TokenStream::new();
-        for &load in loads.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
-            let (name, value) = (names::value(load), self.number(load));
+        for &load in loads.iter().filter(|id| !self.is_inner(**id, view)) {
+            let (name, value) = (names::value(load), self.number(load, view));
             numbers.extend(quote!(let #name = #value;));
         }
-        for &map in l.maps.iter().filter(|id| !self.is_inner(**id, Domain::Triple)) {
-            let (name, value) = (names::value(map), self.formula(map, Domain::Triple));
-            numbers.extend(quote!(let #name = #value;));
+        for &map in l.maps.iter().filter(|id| !self.is_inner(**id, view)) {
+            numbers.extend(self.definition(map, view));
         }
-        let lanes_loads = loads.iter().filter(|id| self.is_inner(**id, Domain::Triple)).map(|&load| {
-            let (name, slice) = (names::value(load), self.slice(load, Domain::Triple, false));
+        let lanes_loads = loads.iter().filter(|id| self.is_inner(**id, view)).map(|&load| {
+            let (name, slice) = (names::value(load), self.slice(load, Domain::Triple, view, false));
             quote!(let #name = Lanes::load(simd, #slice, at);)
         });
-        let maps = self.lanes_computed(&l);
-        let result = self.in_lanes(id, Domain::Triple);
+        let maps = self.lanes_computed(&l, view);
+        let result = self.in_lanes(id, view);
         let result = match scale {
             Some(scale) => quote!((#scale * #result)),
             None => result,
@@ -590,16 +645,6 @@ impl Context<'_> {
             }
         }
     }
-}
-
-/// The vector of one token.
-fn token_row(id: Id) -> proc_macro2::Ident {
-    quote::format_ident!("{}_row", names::value(id))
-}
-
-/// The lanes a fold is collected in.
-fn accumulator(id: Id) -> proc_macro2::Ident {
-    quote::format_ident!("{}_lanes", names::value(id))
 }
 
 fn product(x: &[TokenStream]) -> TokenStream {

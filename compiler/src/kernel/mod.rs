@@ -12,6 +12,7 @@ mod loops;
 mod names;
 mod pass;
 mod steps;
+mod triple;
 
 pub use hash::recipe_hash;
 pub use interface::{Field, Interface, interface};
@@ -22,15 +23,18 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 /// The crates an emitted kernel needs, as lines of a manifest.
-pub const DEPENDENCIES: &str = "gemm = \"0.19\"\npulp = \"0.22\"\nrayon = \"1\"\n";
+pub const DEPENDENCIES: &str = "gemm = { version = \"0.19\", features = [\"x86-v4\"] }\n\
+     pulp = { version = \"0.22\", features = [\"x86-v4\"] }\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 11] = [
+const PRIMITIVES: [(&str, &str); 13] = [
     ("functions", include_str!("../primitives/functions.rs")),
     ("real", include_str!("../primitives/real.rs")),
     ("lanes", include_str!("../primitives/lanes.rs")),
+    ("panels", include_str!("../primitives/panels.rs")),
     ("blocks", include_str!("../primitives/blocks.rs")),
     ("product", include_str!("../primitives/product.rs")),
+    ("columns", include_str!("../primitives/columns.rs")),
     ("threshold", include_str!("../primitives/threshold.rs")),
     ("solve", include_str!("../primitives/solve.rs")),
     ("decay", include_str!("../primitives/decay.rs")),

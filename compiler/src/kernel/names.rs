@@ -1,5 +1,6 @@
 //! What things are called in an emitted kernel, and the types it begins with.
 
+use super::{steps, triple};
 use crate::check::recipe::ParamValue;
 use crate::derive::Derivation;
 use crate::ir::{Axis, Leaf, Role, Space};
@@ -268,6 +269,12 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     if plan.scan.is_some() {
         used.push("scan");
     }
+    if plan.passes().into_iter().any(|pass| !triple::in_panels(&plan.graph, pass).is_empty()) {
+        used.push("panels");
+    }
+    if plan.passes().into_iter().any(|pass| !steps::in_columns(&plan.graph, pass).is_empty()) {
+        used.push("columns");
+    }
     used.extend(["dropout", "visible"]);
     used
 }
@@ -275,8 +282,10 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
 /// What the kernel uses of them.
 pub fn imports(plan: &Plan) -> TokenStream {
     let used = primitives_of(plan);
-    let modules =
-        ["threshold", "solve", "decay"].into_iter().filter(|m| used.contains(m)).map(|m| format_ident!("{m}"));
+    let modules = ["threshold", "solve", "decay", "panels", "columns"]
+        .into_iter()
+        .filter(|m| used.contains(m))
+        .map(|m| format_ident!("{m}"));
     let nodes = || plan.graph.nodes.iter().map(|node| &node.op);
     let calls_product =
         nodes().any(|op| matches!(op, Op::Dot { .. } | Op::Apply { .. } | Op::Gather { .. } | Op::Solve { .. }));
@@ -298,7 +307,7 @@ pub fn imports(plan: &Plan) -> TokenStream {
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*
         #[allow(unused_imports)]
-        use primitives::blocks::{both, groups, in_parallel, largest_block, next_block, part, parts, seen_by, take};
+        use primitives::blocks::{both, groups, in_parallel, largest_block, next_block, part, parts, seen_by, shared, take};
         use primitives::lanes::{self, Lanes, MOST_LANES};
         #product
         #[allow(unused_imports)]

@@ -3,6 +3,7 @@
 use super::loops::{Context, literal};
 use super::names;
 use super::steps;
+use super::triple;
 use crate::ir::{Leaf, Role};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, Place, Step, is_accumulated};
@@ -214,6 +215,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let start = start(context);
     let steps = |list: &[Step]| -> TokenStream { list.iter().map(|step| steps::step(context, step)).collect() };
     let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
+    let turned = turned(context);
     let tiles = tiles(context);
     let ends = ends(plan, context);
     let blocks = (!pass.rows.is_empty()).then(|| {
@@ -281,6 +283,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
                 #cuts
                 #start
                 #before
+                #turned
                 #blocks
                 #after
                 #ends
@@ -314,6 +317,12 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     }
     if names::reads_kept(&plan.graph, pass) {
         all.push((format_ident!("kept"), quote!(most_entries)));
+    }
+    for id in triple::in_panels(&plan.graph, pass) {
+        all.push((triple::panels(id), quote!(panels::length(size.tokens, size.head))));
+    }
+    for id in steps::in_columns(&plan.graph, pass) {
+        all.push((steps::columns(id), quote!(columns::room(size.queries, size.tokens, size.head))));
     }
     for leaf in decays(plan, pass) {
         for (name, domain) in decay_sums(&leaf.name).iter().zip([Domain::Row, Domain::Key]) {
@@ -443,6 +452,19 @@ fn multiplies_visibility(graph: &Graph, pass: &Pass) -> bool {
         },
         _ => false,
     })
+}
+
+/// The vectors of tokens that lie in columns and in panels.
+fn turned(context: &Context) -> TokenStream {
+    let in_columns = steps::in_columns(context.graph, context.pass).into_iter().map(|id| {
+        let (columns, vectors) = (steps::columns(id), context.array(id));
+        quote!(let #columns = columns::Columns::new(&#vectors, head, #columns);)
+    });
+    let in_panels = triple::in_panels(context.graph, context.pass).into_iter().map(|id| {
+        let (panels, vectors) = (triple::panels(id), context.array(id));
+        quote!(panels::fill(&#vectors, head, &mut *#panels);)
+    });
+    in_columns.chain(in_panels).collect()
 }
 
 /// Tiles that come from the mask, from a decay and from dropout.

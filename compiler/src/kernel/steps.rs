@@ -1,13 +1,34 @@
 //! Steps that are not loops: matrix products, row searches, systems.
 
 use super::loops::{Context, note};
+use super::names;
 use crate::ir::rational::to_f64;
 use crate::ir::{Axis, Entropy};
-use crate::plan::graph::{Entry, Id, Op};
-use crate::plan::schedule::{Domain, Step};
+use crate::plan::graph::{Entry, Graph, Id, Op};
+use crate::plan::schedule::{Domain, Pass, Step};
 use crate::plan::text::describe;
-use proc_macro2::{Literal, TokenStream};
-use quote::quote;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+/// The vectors of tokens that a pass keeps in columns: those that a product with queries reads.
+pub fn in_columns(graph: &Graph, pass: &Pass) -> Vec<Id> {
+    let mut ids: Vec<Id> = Vec::new();
+    for step in &pass.rows {
+        if let Step::Node(id) = step
+            && let Op::Dot { key, .. } | Op::Distance { key, .. } = graph[*id].op
+        {
+            ids.push(key);
+        }
+    }
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// The columns of a value.
+pub fn columns(id: Id) -> Ident {
+    format_ident!("{}_columns", names::value(id))
+}
 
 /// A step as statements.
 pub fn step(context: &Context, step: &Step) -> TokenStream {
@@ -37,11 +58,11 @@ fn node(context: &Context, id: Id) -> TokenStream {
     };
     match &context.graph[id].op {
         Op::Dot { row, key } => {
-            let (x, y) = (rows_of(*row), keys_of(*key));
+            let (x, y) = (rows_of(*row), columns(*key));
             quote! {
                 multiply(
                     [rows, width, head], (&mut *#out, Strides::rows(pitch)), false,
-                    (#x, Strides::rows(head)), (#y, Strides::columns(head)),
+                    (#x, Strides::rows(head)), #y.from(keys.start),
                 );
             }
         }
@@ -64,8 +85,8 @@ fn node(context: &Context, id: Id) -> TokenStream {
             }
         }
         Op::Distance { row, key } => {
-            let (x, y) = (rows_of(*row), keys_of(*key));
-            quote!(distances([rows, width, head], #x, #y, (&mut *#out, pitch));)
+            let (x, y, matrix) = (rows_of(*row), keys_of(*key), columns(*key));
+            quote!(distances([rows, width, head], #x, (#y, #matrix.from(keys.start)), (&mut *#out, pitch));)
         }
         Op::Threshold(kind, scores) => {
             let (name, parameter) = match kind {
@@ -97,7 +118,7 @@ fn node(context: &Context, id: Id) -> TokenStream {
             let decay = match linear.decay {
                 Some(id) => {
                     let Op::Input(leaf) = &context.graph[id].op else { return quote!() };
-                    let steps = super::names::input(leaf);
+                    let steps = names::input(leaf);
                     quote!(Some(&*#steps))
                 }
                 None => quote!(None),

@@ -5,6 +5,7 @@
 //! fused loop otherwise. Weights become what they are: a maximum, exponentials and their sum; or a threshold and a
 //! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
 
+use super::balanced::Balanced;
 use super::graph::{self, Entry, Fold, Graph, Id, Linear, Map};
 use super::separate::{Product, mixes, separate};
 use crate::derive::at_axes;
@@ -28,21 +29,27 @@ pub struct Lowering {
     is_scanning: bool,
     /// Squared distances that something other than a sum looks at: they must be right near 0.
     sharp: HashSet<Expr>,
+    /// Cotangents that sum to 0 over the tokens of a row.
+    pub(super) balanced: Vec<Balanced>,
 }
 
 /// What the weights of a row are made of.
-struct Weights {
+pub(super) struct Weights {
     /// The largest score, and what every score is more than the scores used here.
     top: Id,
     shift: Expr,
     /// Scores minus the largest.
-    scores: Id,
+    pub(super) scores: Id,
     /// Weights up to the factor 1/`total`, which is there when they do not sum to one by themselves.
     raw: Id,
     total: Option<Id>,
 }
 
 impl Lowering {
+    pub fn new(balanced: Vec<Balanced>) -> Lowering {
+        Lowering { balanced, ..Lowering::default() }
+    }
+
     /// From here on, sums over tokens whose coefficients are linear in the query become scans.
     pub fn start_scanning(&mut self) {
         self.is_scanning = true;
@@ -127,7 +134,10 @@ impl Lowering {
     fn leaf(&mut self, leaf: &Leaf) -> Lowered {
         let defined = self.definitions.iter().find(|(known, _)| known.same_input(leaf)).cloned();
         match defined {
-            Some((known, value)) => self.lower(&at_axes(&value, &known.axes, &leaf.axes)),
+            Some((known, value)) => {
+                let id = self.lower(&at_axes(&value, &known.axes, &leaf.axes))?;
+                self.evened(leaf, id)
+            }
             // Scans serve where nothing is dropped.
             None if leaf.role == Role::Kept && self.is_scanning => Ok(self.graph.number(&rational::int(1))),
             None => Ok(self.graph.input(leaf)),
@@ -155,9 +165,10 @@ impl Lowering {
     fn sum_of_product(&mut self, axis: Axis, product: &Product) -> Lowered {
         let is_inside = |f: &Expr| f.has_axis(axis);
         let (inside, outside): (Vec<Expr>, Vec<Expr>) = product.factors.iter().cloned().partition(is_inside);
-        let inner = match product.is_pure {
-            true => self.contraction(axis, &inside)?,
-            false => match contracted_inside(axis, &inside) {
+        let inner = match (self.centred(axis, &inside)?, product.is_pure) {
+            (Some(centred), _) => centred,
+            (None, true) => self.contraction(axis, &inside)?,
+            (None, false) => match contracted_inside(axis, &inside) {
                 Some(e) => self.lower(&e)?,
                 None => {
                     let body = canonical(&Expr::mul(inside))?;
@@ -372,7 +383,7 @@ impl Lowering {
         [product, power].map(|x| self.graph.fold(Fold::Sum, Axis::N, x))
     }
 
-    fn normalized(&mut self, weights: &Weights) -> Id {
+    pub(super) fn normalized(&mut self, weights: &Weights) -> Id {
         match weights.total {
             None => weights.raw,
             Some(total) => {
@@ -383,7 +394,7 @@ impl Lowering {
     }
 
     /// The weights of scores along `N`. They do not change when a number is added to all scores of a row.
-    fn weights(&mut self, kind: &Entropy, scores: &Expr) -> Result<Weights, Unsupported> {
+    pub(super) fn weights(&mut self, kind: &Entropy, scores: &Expr) -> Result<Weights, Unsupported> {
         let (scores, shift) = without_row_constants(scores);
         let scores = self.lower(&scores)?;
         let top = self.graph.fold(Fold::Max, Axis::N, scores);

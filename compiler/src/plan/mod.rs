@@ -7,6 +7,7 @@
 //! larger than a row, is saved by the forward pass; everything per pair of a query and a token is computed again. That
 //! one rule is the whole checkpointing policy.
 
+mod balanced;
 pub mod graph;
 pub mod lower;
 mod merge;
@@ -93,7 +94,7 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
     let energy_backward = derive::energy_backward(derivation, options);
-    let mut lowering = Lowering::default();
+    let mut lowering = Lowering::new(balanced::balanced(derivation, &backward));
     for constraint in &recipe.constraints {
         lowering.define(&constraint.vector, &at_length(&constraint.vector, &constraint.radius));
     }

@@ -6,7 +6,8 @@
 //! loop, so all maps and folds of one level over one domain become a single fused loop.
 //!
 //! One rule decides what is stored: a value that something outside of its own loop reads, unless it is cheap and the
-//! reader's loop runs over the same domain; that loop computes it again. Numbers per query are always computed again.
+//! reader's loop runs over the same domain; that loop computes it again. Numbers per query are always computed again, and
+//! so are negatives.
 
 use super::graph::{Fold, Graph, Id, Map, Op};
 use super::lower::Unsupported;
@@ -216,6 +217,16 @@ impl Planner<'_> {
         matches!(node.op, Op::Map(..)) && Domain::of(node.axes) == Domain::Row && !self.is_given(id)
     }
 
+    /// The negative of a value that is there: every loop that reads it subtracts that value instead.
+    fn is_negative(&self, id: Id) -> bool {
+        match &self.graph[id].op {
+            Op::Map(Map::Mul, of) if of.len() == 2 && self.graph.is_int(of[0], -1) && !self.is_given(id) => {
+                self.is_given(of[1]) || !matches!(self.graph[of[1]].op, Op::Map(..))
+            }
+            _ => false,
+        }
+    }
+
     fn phase(&self, id: Id) -> Result<Phase, Unsupported> {
         if self.is_given(id) {
             return Ok(Phase::Before);
@@ -241,12 +252,13 @@ impl Planner<'_> {
         }
         let domain = loop_domain(self.graph, id);
         let phase = self.phases[&id];
+        let is_subtracted = |o: Id| domain.is_some() && self.is_negative(o);
         let ready = |o: Id| {
             if self.is_given(o) || self.phases[&o] != phase {
                 return 0;
             }
             let is_inside = matches!(self.graph[o].op, Op::Map(..)) && loop_domain(self.graph, o) == domain;
-            self.levels[&o] + usize::from(!(is_inside || self.is_row_scalar(o)))
+            self.levels[&o] + usize::from(!(is_inside || self.is_row_scalar(o) || is_subtracted(o)))
         };
         self.graph[id].op.operands().into_iter().map(ready).max().unwrap_or(0)
     }
@@ -263,7 +275,8 @@ impl Planner<'_> {
             }
             let reader = loop_domain(self.graph, id);
             for o in self.graph[id].op.operands() {
-                if self.is_given(o) || self.is_row_scalar(o) || self.graph[o].is_triple() {
+                let is_subtracted = reader.is_some() && self.is_negative(o);
+                if self.is_given(o) || self.is_row_scalar(o) || is_subtracted || self.graph[o].is_triple() {
                     continue;
                 }
                 let is_inside = loop_domain(self.graph, o) == reader && reader.is_some();

@@ -1,5 +1,6 @@
 //! How work is cut: heads run in parallel, the queries of a head go in blocks whose tiles stay in cache.
 
+use super::lanes::MOST_LANES;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -26,11 +27,11 @@ const TILE_ENTRIES: usize = 1 << 15;
 const MOST_ROWS: usize = 64;
 const LEAST_ROWS: usize = 8;
 
-/// The tokens that some of the queries see.
+/// The tokens that some of the queries see, from the first one of a panel on.
 pub fn seen_by(visible: &[Range<usize>]) -> Range<usize> {
     let seen = || visible.iter().filter(|i| !i.is_empty());
     let start = seen().map(|i| i.start).min().unwrap_or(0);
-    start..seen().map(|i| i.end).max().unwrap_or(start)
+    start - start % MOST_LANES..seen().map(|i| i.end).max().unwrap_or(start)
 }
 
 /// The next block of queries from `start` on: as many as keep a tile in cache.
@@ -67,6 +68,21 @@ pub fn groups(tokens: Range<usize>, head: usize) -> impl Iterator<Item = Range<u
 pub fn both(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     let start = a.start.max(b.start);
     start..a.end.min(b.end).max(start)
+}
+
+/// The tokens that two rows both see, and what else each of them sees. A row beside itself shares nothing.
+#[inline(always)]
+pub fn shared(rows: [usize; 2], [a, b]: [Range<usize>; 2]) -> (Range<usize>, [(usize, Range<usize>); 4]) {
+    let [i, j] = rows;
+    let common = both(&a, &b);
+    if i == j {
+        return (0..0, [(i, a), (j, 0..0), (i, 0..0), (j, 0..0)]);
+    }
+    if common.is_empty() {
+        return (0..0, [(i, a), (j, b), (i, 0..0), (j, 0..0)]);
+    }
+    let rest = [(i, a.start..common.start), (i, common.end..a.end), (j, b.start..common.start), (j, common.end..b.end)];
+    (common, rest)
 }
 
 /// Part `i` of an array that is cut into `count` equal parts.

@@ -1,7 +1,8 @@
 //! Two registers full of numbers, side by side: what a fused loop loads, computes and stores at a time.
 //!
 //! Two, so that one computes while the other waits for its result. A row need not be a multiple of them: loads fill up
-//! with 0, stores leave out what is too much.
+//! with 0, stores leave out what is too much. Nothing here calls a function: a call inside of a loop would cost every
+//! register that is alive in it.
 
 use super::functions::{self, MANTISSA_BITS, ONE_BITS, ROUND, ROUND_BITS, Single, TO_BIASED};
 use pulp::Simd;
@@ -45,8 +46,10 @@ pub fn within<S: Simd>(simd: S, at: usize, from: usize, to: usize) -> Keep<S> {
         return Keep([all, all]);
     }
     Keep([at, at + S::F32_LANES].map(|at| {
-        let (first, last) = (from.saturating_sub(at), to.saturating_sub(at));
-        simd.mask_between_m32s(first as u32, last.min(S::F32_LANES) as u32).mask()
+        let (first, last) = (from.saturating_sub(at), to.saturating_sub(at).min(S::F32_LANES));
+        // The library's tables have no entry for what is empty and lies at the end.
+        let (first, last) = if first < last { (first, last) } else { (0, 0) };
+        simd.mask_between_m32s(first as u32, last as u32).mask()
     }))
 }
 
@@ -66,7 +69,10 @@ impl<S: Simd> Lanes<S> {
         };
         match row.get(at..at + count::<S>()) {
             Some(lanes) => whole(lanes),
-            None => whole(&load_end(row, at)),
+            None => {
+                let (first, second) = row.get(at..).unwrap_or_default().split_at(ends(row.len(), at, S::F32_LANES));
+                Lanes { simd, x: [simd.partial_load_f32s(first), simd.partial_load_f32s(second)] }
+            }
         }
     }
 
@@ -81,9 +87,10 @@ impl<S: Simd> Lanes<S> {
         match row.get_mut(at..at + count::<S>()) {
             Some(lanes) => whole(lanes),
             None => {
-                let mut lanes = [0.0; MOST_LANES];
-                whole(&mut lanes);
-                store_end(row, at, &lanes);
+                let middle = ends(row.len(), at, S::F32_LANES);
+                let (first, second) = row.get_mut(at..).unwrap_or_default().split_at_mut(middle);
+                self.simd.partial_store_f32s(first, self.x[0]);
+                self.simd.partial_store_f32s(second, self.x[1]);
             }
         }
     }
@@ -92,6 +99,12 @@ impl<S: Simd> Lanes<S> {
     #[inline(always)]
     pub fn add_to(self, row: &mut [f32], at: usize) {
         (Self::load(self.simd, row, at) + self).store(row, at);
+    }
+
+    /// self + a b, rounded once.
+    #[inline(always)]
+    pub fn plus(self, a: Self, b: Self) -> Self {
+        a.times_plus(b, self)
     }
 
     /// The same operation on both registers.
@@ -206,16 +219,10 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-#[cold]
-#[inline(never)]
-fn load_end(row: &[f32], at: usize) -> [f32; MOST_LANES] {
-    std::array::from_fn(|l| row.get(at + l).copied().unwrap_or(0.0))
-}
-
-#[cold]
-#[inline(never)]
-fn store_end(row: &mut [f32], at: usize, lanes: &[f32; MOST_LANES]) {
-    row.iter_mut().skip(at).zip(lanes).for_each(|(y, x)| *y = *x);
+/// Where the first register ends in what is left of a row of `length` from `at` on.
+#[inline(always)]
+fn ends(length: usize, at: usize, lanes: usize) -> usize {
+    length.saturating_sub(at).min(lanes)
 }
 
 impl<S: Simd> Single for Lanes<S> {

@@ -3,11 +3,13 @@
 //! The plan interpreter calls these functions, and emitted kernels carry the text of the files they need.
 
 pub mod blocks;
+pub mod columns;
 pub mod decay;
 pub mod dropout;
 pub mod functions;
 pub mod heads;
 pub mod lanes;
+pub mod panels;
 pub mod product;
 pub mod real;
 pub mod scan;

@@ -71,18 +71,19 @@ pub fn multiply<T: Real>(
 /// Pairs closer than this, relative to |x|² + |y|², are computed again.
 const CLOSE: f64 = 1e-2;
 
+/// Vectors as rows, and the same vectors as the columns of a matrix.
+pub type Vectors<'a, T> = (&'a [T], (&'a [T], Strides));
+
 /// |x − y|² of every row of x with every row of y: |x|² + |y|² − 2 x·y as a matrix product, and entry by entry where
 /// that has cancelled.
 #[inline(always)]
-pub fn distances<T: Real>([m, n, width]: [usize; 3], x: &[T], y: &[T], (out, pitch): (&mut [T], usize)) {
-    multiply(
-        [m, n, width],
-        (out, Strides::rows(pitch)),
-        false,
-        (x, Strides::rows(width)),
-        (y, Strides::columns(width)),
-    );
-    let square = |v: &[T]| v.iter().fold(T::ZERO, |sum, x| sum + *x * *x);
+pub fn distances<T: Real>(
+    [m, n, width]: [usize; 3],
+    x: &[T],
+    (y, columns): Vectors<T>,
+    (out, pitch): (&mut [T], usize),
+) {
+    multiply([m, n, width], (out, Strides::rows(pitch)), false, (x, Strides::rows(width)), columns);
     let of_y: Vec<T> = y.chunks(width).take(n).map(square).collect();
     let (two, close) = (T::of(2.0), T::of(CLOSE));
     for (i, x) in x.chunks(width).take(m).enumerate() {
@@ -103,4 +104,18 @@ pub fn distances<T: Real>([m, n, width]: [usize; 3], x: &[T], y: &[T], (out, pit
             }
         }
     }
+}
+
+/// |v|², in as many sums as a register holds numbers.
+#[inline(always)]
+fn square<T: Real>(v: &[T]) -> T {
+    let (chunks, rest) = v.as_chunks::<16>();
+    let mut sums = [T::ZERO; 16];
+    for chunk in chunks {
+        for i in 0..16 {
+            sums[i] += chunk[i] * chunk[i];
+        }
+    }
+    let sum = rest.iter().fold(T::ZERO, |sum, x| sum + *x * *x);
+    sums.iter().fold(sum, |sum, x| sum + *x)
 }

@@ -1,0 +1,90 @@
+//! Gradients that stay accurate at small temperatures.
+//!
+//! Weights do not change when a number is added to all scores, so the cotangents ∂s of a row's scores sum to 0. Two
+//! things use that.
+//!
+//! - The gradient of a temperature multiplies ∂s by the scores themselves, which are large where the temperature is small,
+//!   and nearly all of it cancels. Measured from the largest score, Σ_n ∂s c s = c Σ_n ∂s (s − max s), the tokens that
+//!   matter multiply numbers near 0.
+//! - ∂s = p (∂p − D) subtracts two numbers that are equal where a token has all the weight. D comes from the direction,
+//!   ∂p from a sum over components; where that is a loop (and the forces are as steep as such energies are), their
+//!   rounding differs, and what is left over is taken back: ∂s − p Σ_n ∂s.
+
+use super::graph::{Fold, Id};
+use super::lower::{Lowering, Unsupported};
+use super::schedule::reachable;
+use crate::calculus::Meaning;
+use crate::derive::{Backward, Derivation};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, Space, rational, traverse};
+use std::collections::BTreeSet;
+
+/// The cotangent of some weights' scores, which sums to 0 over the tokens of a row.
+pub struct Balanced {
+    leaf: Leaf,
+    kind: Entropy,
+    scores: Expr,
+}
+
+/// The cotangents of a backward pass that sum to 0. They are numbered by the names they belong to, the last name first.
+pub fn balanced(derivation: &Derivation, backward: &Backward) -> Vec<Balanced> {
+    let of_scores = |leaf: &Leaf| match &derivation.names.iter().rev().nth(usize::from(leaf.ordinal))?.meaning {
+        Meaning::Weights { kind, scores } => {
+            Some(Balanced { leaf: leaf.clone(), kind: kind.clone(), scores: scores.clone() })
+        }
+        _ => None,
+    };
+    let adjoints = backward.definitions.iter().map(|d| &d.leaf).filter(|leaf| leaf.role == Role::Adjoint);
+    adjoints.filter_map(of_scores).collect()
+}
+
+impl Lowering {
+    /// The value of a name, with what rounding leaves of its sum over tokens taken back if it is a ∂s from a loop.
+    pub(super) fn evened(&mut self, leaf: &Leaf, id: Id) -> Result<Id, Unsupported> {
+        let own = self.balanced.iter().find(|b| b.leaf.same_input(leaf) && b.kind == Entropy::Shannon);
+        let Some(scores) = own.map(|b| b.scores.clone()) else { return Ok(id) };
+        let below = reachable(&self.graph, &BTreeSet::from([id]), &BTreeSet::new());
+        if !below.into_iter().any(|id| self.graph[id].is_triple()) {
+            return Ok(id);
+        }
+        let weights = self.weights(&Entropy::Shannon, &scores)?;
+        let weights = self.normalized(&weights);
+        let rest = self.graph.fold(Fold::Sum, Axis::N, id);
+        let minus = self.graph.number(&rational::int(-1));
+        let excess = self.graph.mul(&[minus, weights, rest]);
+        Ok(self.graph.add(&[id, excess]))
+    }
+
+    /// Σ_axis of factors that all have the axis, if they are ∂s and a multiple of s.
+    pub(super) fn centred(&mut self, axis: Axis, factors: &[Expr]) -> Result<Option<Id>, Unsupported> {
+        let Some((cotangent, kind, scores, multiple)) = self.multiple_of_scores(axis, factors) else {
+            return Ok(None);
+        };
+        let cotangent = self.lower(&cotangent)?;
+        let scores = self.weights(&kind, &scores)?.scores;
+        let product = self.graph.mul(&[cotangent, scores]);
+        let sum = self.graph.fold(Fold::Sum, Axis::N, product);
+        let multiple = self.lower(&multiple)?;
+        Ok(Some(self.graph.mul(&[multiple, sum])))
+    }
+
+    /// ∂s, the kind of weights, s along `N`, and c.
+    fn multiple_of_scores(&self, axis: Axis, factors: &[Expr]) -> Option<(Expr, Entropy, Expr, Expr)> {
+        if axis.space != Space::Token || factors.iter().any(|f| f.axes().has_space(Space::Head)) {
+            return None;
+        }
+        let leaf_of = |e: &Expr| match e.op() {
+            Op::Leaf(leaf) => self.balanced.iter().find(|b| b.leaf.same_input(leaf)),
+            _ => None,
+        };
+        let (at, balanced) = factors.iter().enumerate().find_map(|(i, f)| Some((i, leaf_of(f)?)))?;
+        let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
+        let at_n = |e: &Expr| traverse::rename(e, axis, Axis::N);
+        let is_varying = |f: &Expr| f.has_axis(Axis::N);
+        let (varying, fixed): (Vec<Expr>, Vec<Expr>) = balanced.scores.factors().into_iter().partition(is_varying);
+        if varying.is_empty() || Expr::mul(varying) != at_n(&others) {
+            return None;
+        }
+        let multiple = Expr::mul(fixed).pow(&rational::int(-1));
+        Some((at_n(&factors[at]), balanced.kind.clone(), balanced.scores.clone(), multiple))
+    }
+}
