@@ -13,6 +13,7 @@ use crate::train::checkpoint;
 use crate::train::loaded::{self, Loaded, load};
 use crate::train::run::{Folder, STOP};
 use energyc::check::Recipe;
+use energyc::cli::outcome::count;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -58,12 +59,12 @@ impl Ready<'_> {
         let done = if done > 0 { format!(", {done} of them done before") } else { String::new() };
         let interpreted = if self.loaded.gpt.is_compiled() { "" } else { ", interpreted and slow" };
         format!(
-            "{}: {:.1} million parameters{interpreted}, windows of {}, from `{}`; {} fine-tunings{done} → {}",
+            "{}: {:.1} million parameters{interpreted}, windows of {}, from `{}`; {}{done} → {}",
             named(&self.loaded.recipes),
             self.loaded.gpt.layout.len() as f64 / 1e6,
             self.loaded.gpt.config.window,
             self.loaded.folder.display(),
-            self.jobs.len(),
+            count(self.jobs.len(), "fine-tuning"),
             output.display()
         )
     }
@@ -93,20 +94,20 @@ pub fn run(checkpoint: &Path, survey: &Survey, output: &Path, plan: &Plan) -> Re
     let mut ready = Ready::new(checkpoint, survey, output, plan)?;
     let folder = Folder::open(output)?;
     eprintln!("{}", ready.opening(output));
-    let count = ready.jobs.len();
+    let all = ready.jobs.len();
     let window = ready.loaded.gpt.config.window;
     let padding = ready.tokenizer.end_of_text();
     for (i, (found, terms, scores)) in ready.jobs.iter_mut().enumerate() {
         if scores.is_some() {
             continue;
         }
-        eprint!("{} ({} of {count}): ", terms.name(), i + 1);
+        eprint!("{} ({} of {all}): ", terms.name(), i + 1);
         let prompter = Prompter::new(terms.task, &ready.tokenizer, window)?;
         let own = fine_tune(&ready.loaded, &prompter, padding, found, terms);
         let own = own.map_err(|error| format!("{}: {error}", terms.name()))?;
         let Some(own) = own.filter(|_| !STOP.load(Ordering::Relaxed)) else {
             let place = folder.path().display();
-            return Err(format!("stopped in {}; {i} of {count} results are in `{place}`, and stay", terms.name()));
+            return Err(format!("stopped in {}; {i} of {all} results are in `{place}`, and stay", terms.name()));
         };
         results::write(folder.path(), terms, &own)?;
         own.iter().for_each(|score| eprintln!("{}", said(score)));

@@ -14,13 +14,14 @@ pub fn rows(path: &Path, task: Task) -> Result<Rows, String> {
     let wrong = |error: ParquetError| format!("cannot read `{}`: {error}", path.display());
     let file = File::open(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
     let file = SerializedFileReader::new(file).map_err(wrong)?;
-    let fields = file.metadata().file_metadata().schema_descr().root_schema().get_fields();
+    let schema = file.metadata().file_metadata().schema_descr().root_schema();
+    let fields = schema.get_fields();
     let names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
     let places = places(task, &names).map_err(|why| format!("{}: {why}", path.display()))?;
     let wanted: Vec<String> = places.iter().map(|place| names[*place].to_string()).collect();
     // The other columns are not read, whatever they hold.
     let columns = places.iter().map(|place| fields[*place].clone()).collect();
-    let columns = Type::group_type_builder("columns").with_fields(columns).build().map_err(wrong)?;
+    let columns = Type::group_type_builder(schema.name()).with_fields(columns).build().map_err(wrong)?;
     let mut found = Rows::default();
     for (i, row) in file.get_row_iter(Some(columns)).map_err(wrong)?.enumerate() {
         let row = row.map_err(wrong)?;

@@ -3,6 +3,7 @@
 use super::{Rows, at, lines, text};
 use crate::glue::columns::{Row, places, row, without_header};
 use crate::glue::task::Task;
+use energyc::cli::outcome::count;
 use std::path::Path;
 
 /// Where the wanted columns are, and how many a line has.
@@ -45,7 +46,7 @@ fn of_first(task: Task, line: &str) -> Result<(Layout, bool), String> {
 fn of_line(task: Task, layout: &Layout, line: &str) -> Result<Row, String> {
     let cells: Vec<&str> = line.split('\t').collect();
     if cells.len() != layout.width {
-        return Err(format!("{} columns instead of {}", cells.len(), layout.width));
+        return Err(format!("{} instead of {}", count(cells.len(), "column"), layout.width));
     }
     let wanted: Vec<&str> = layout.places.iter().map(|place| cells[*place]).collect();
     row(task, &wanted)
