@@ -633,3 +633,22 @@ fn a_killed_run_goes_on_and_ends_with_the_same_table() {
     let json = glue(&folder, &[&to("killed")[..], &["--format", "json"]].concat()).exits(0).prints("\"majority\"");
     assert!(serde_json::from_str::<serde_json::Value>(&json.out).is_ok(), "{}", json.out);
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_stops_at_once_and_says_how_to_go_on() {
+    let folder = folder();
+    reviews(folder.path());
+    checkpoint(&folder.path().join("model"), 96, Some(&Tokenizer::bytes()), 1);
+    let args = ["glue", "--data", ".", "--checkpoint", "model", "--tasks", "sst2", "--epochs", "100000"];
+    let piped = std::process::Stdio::piped;
+    let process = command(folder.path(), &args).stdout(piped()).stderr(piped()).spawn().expect("it starts");
+    let start = Instant::now();
+    while !folder.path().join("runs/glue").exists() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let sent = std::process::Command::new("kill").args(["-INT", &process.id().to_string()]).status();
+    assert!(sent.expect("a signal").success());
+    let ended = Run::from(process.wait_with_output().expect("it ends"));
+    ended.exits(0).says("stopped in SST-2, seed 1; 0 of 3 results are in").says("the same command goes on");
+}

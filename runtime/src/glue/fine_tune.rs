@@ -12,6 +12,7 @@ use crate::model::Gpt;
 use crate::train::loaded::Loaded;
 use crate::train::run::STOP;
 use crate::train::trainer::Trainer;
+use energyc::cli::outcome::count;
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -39,7 +40,9 @@ pub fn fine_tune(
     let examples = Box::new(Prompts { prompts, answers, vocabulary, padding });
     let mut trainer = Trainer::new(terms.settings(), loaded.gpt.clone(), examples)?;
     trainer.weights.copy_from_slice(&loaded.weights);
-    eprintln!("{} rows, {} epochs, {} steps", terms.train_rows, terms.epochs, trainer.steps);
+    let [rows, epochs, steps] =
+        [count(terms.train_rows, "row"), count(terms.epochs as usize, "epoch"), count(trainer.steps as usize, "step")];
+    eprintln!("{rows}, {epochs}, {steps}");
     if !learn(&mut trainer)? {
         return Ok(None);
     }
@@ -49,7 +52,7 @@ pub fn fine_tune(
     let mut scores = Vec::new();
     for (part, rows) in found.dev.iter().zip(&terms.dev_rows) {
         let prompts = self::prompts(prompter, part, *rows, DEV_SEED)?;
-        eprintln!("trying it on {rows} rows of {}", terms.task.row_name(part.split));
+        eprintln!("trying it on {} of {}", count(*rows, "row"), terms.task.row_name(part.split));
         let how = (terms.batch, padding);
         let Some(predictions) = predict((&gpt, &weights), &prompts, &answers, how) else { return Ok(None) };
         let [matthews, f1] = predictions.beside(terms.task);

@@ -122,24 +122,7 @@ fn notes(columns: &[(String, Vec<Score>)], survey: &Survey) -> Vec<String> {
         let what = if found.is_usable() { "incomplete" } else { "absent" };
         notes.push(format!("{} is {what}: {}", found.task.name(), found.missing.join("; ")));
     }
-    for (name, scores) in columns {
-        let mut told: Vec<(Task, &str)> = Vec::new();
-        for score in scores {
-            let row = (score.task, score.split.as_str());
-            if score.cut + score.train_cut == 0 || told.contains(&row) {
-                continue;
-            }
-            told.push(row);
-            notes.push(format!(
-                "{name}: {} of {} training rows and {} of {} dev rows of {} were cut to the window",
-                score.train_cut,
-                score.train_rows,
-                score.cut,
-                score.rows,
-                score.task.row_name(&score.split)
-            ));
-        }
-    }
+    notes.extend(cuts(columns));
     for found in &survey.tasks {
         let bad: usize = found.train.iter().chain(&found.dev).map(|part| part.bad.count).sum();
         if bad > 0 {
@@ -147,4 +130,30 @@ fn notes(columns: &[(String, Vec<Score>)], survey: &Survey) -> Vec<String> {
         }
     }
     notes
+}
+
+/// How many rows were cut to the window, of every split and by the first seed. Columns of one number share a note.
+fn cuts(columns: &[(String, Vec<Score>)]) -> Vec<String> {
+    let mut cuts: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, scores) in columns {
+        let is_first = |score: &&Score| {
+            let same = scores.iter().filter(|other| other.task == score.task && other.split == score.split);
+            same.map(|other| other.seed).min() == Some(score.seed)
+        };
+        for score in scores.iter().filter(is_first).filter(|score| score.cut + score.train_cut > 0) {
+            let text = format!(
+                "{} of {} training rows and {} of {} dev rows of {} were cut to the window",
+                score.train_cut,
+                score.train_rows,
+                score.cut,
+                score.rows,
+                score.task.row_name(&score.split)
+            );
+            match cuts.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, names)) => names.push(name),
+                None => cuts.push((text, vec![name])),
+            }
+        }
+    }
+    cuts.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
 }

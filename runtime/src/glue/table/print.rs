@@ -78,7 +78,10 @@ impl Table {
             1 => "one seed".to_string(),
             seeds => format!("mean ± standard deviation over {seeds} seeds"),
         };
-        format!("Accuracy in percent, {over}. Majority: always the commonest class of the dev rows.")
+        format!(
+            "Accuracy, F1 and Matthews' correlation times 100, {over}. Majority: the accuracy of always saying the \
+             commonest class of the dev rows."
+        )
     }
 }
 
