@@ -312,7 +312,7 @@ fn checkpoint(folder: &Path, window: usize, tokenizer: Option<&Tokenizer>, seed:
 /// Reviews whose first letter says everything, two thirds of them positive.
 fn reviews(folder: &Path) {
     let lines = |from: usize, to: usize| -> String {
-        let line = |i: usize| if i % 3 == 0 { format!("zz {i}\t0\n") } else { format!("aa {i}\t1\n") };
+        let line = |i: usize| if i.is_multiple_of(3) { format!("zz {i}\t0\n") } else { format!("aa {i}\t1\n") };
         std::iter::once("sentence\tlabel\n".to_string()).chain((from..to).map(line)).collect()
     };
     write(folder, "SST-2/train.tsv", lines(0, 60));

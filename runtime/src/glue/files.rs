@@ -31,11 +31,18 @@ const DEV: [&str; 4] = ["dev", "validation", "valid", "val"];
 
 /// What a file's name says.
 struct Name {
-    stem: String,
-    form: Form,
-    is_packed: bool,
+    kind: Kind,
     /// Parts in all, if it is a part.
     parts: Option<usize>,
+}
+
+/// Files of one kind are parts of one; the least is read. A plain `train` comes before its variants.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    is_variant: bool,
+    form: Form,
+    is_packed: bool,
+    stem: String,
 }
 
 /// The folder of a task.
@@ -54,14 +61,13 @@ pub fn folder(data: &Path, task: Task) -> Result<Option<PathBuf>, String> {
 
 /// The files of a split in a task's folder.
 pub fn of_split(folder: &Path, split: &str) -> Result<Option<Chosen>, String> {
-    let mut groups: BTreeMap<(bool, Form, bool, String), Vec<(PathBuf, Option<usize>)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Kind, Vec<(PathBuf, Option<usize>)>> = BTreeMap::new();
     for path in entries(folder)? {
-        let Some(name) = name(&path).filter(|name| is_of(&name.stem, split)) else { continue };
-        let is_variant = split == TRAIN && name.stem != TRAIN;
-        let group = groups.entry((is_variant, name.form, name.is_packed, name.stem)).or_default();
-        group.push((path, name.parts));
+        if let Some(name) = name(&path).filter(|name| is_of(&name.kind.stem, split)) {
+            groups.entry(name.kind).or_default().push((path, name.parts));
+        }
     }
-    let Some(((_, form, _, _), files)) = groups.pop_first() else { return Ok(None) };
+    let Some((Kind { form, .. }, files)) = groups.pop_first() else { return Ok(None) };
     if let Some((first, Some(parts))) = files.first().filter(|(_, parts)| parts.is_some_and(|n| n != files.len())) {
         return Err(format!("`{}`: {} of its {parts} parts are there", first.display(), files.len()));
     }
@@ -89,10 +95,11 @@ fn name(path: &Path) -> Option<Name> {
         _ => return None,
     };
     let (stem, parts) = match part(stem) {
-        Some((stem, parts)) => (stem, Some(parts)),
-        None => (stem, None),
+        Some((stem, parts)) => (stem.to_string(), Some(parts)),
+        None => (stem.to_string(), None),
     };
-    Some(Name { stem: stem.to_string(), form, is_packed, parts })
+    let is_variant = stem.starts_with(TRAIN) && stem != TRAIN;
+    Some(Name { kind: Kind { is_variant, form, is_packed, stem }, parts })
 }
 
 /// `train-00000-of-00002` is one of two parts of `train`.
@@ -122,7 +129,7 @@ mod tests {
 
     #[test]
     fn names_say_the_split() {
-        let of = |file: &str, split: &str| name(Path::new(file)).is_some_and(|name| is_of(&name.stem, split));
+        let of = |file: &str, split: &str| name(Path::new(file)).is_some_and(|name| is_of(&name.kind.stem, split));
         for file in ["train.tsv", "train_10k.tsv", "train-00000-of-00001.parquet", "Train.jsonl.gz"] {
             assert!(of(file, TRAIN), "{file}");
         }

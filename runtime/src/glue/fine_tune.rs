@@ -103,7 +103,7 @@ fn learn(trainer: &mut Trainer) -> Result<bool, String> {
         }
         let step = trainer.next_step()?;
         positions += step.positions;
-        if step.step == 1 || step.step % SHOWN_EVERY == 0 || trainer.is_done() {
+        if step.step == 1 || step.step.is_multiple_of(SHOWN_EVERY) || trainer.is_done() {
             progress.update(&Numbers {
                 step: step.step,
                 loss: step.loss.mean(),
