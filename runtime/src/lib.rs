@@ -11,6 +11,7 @@ pub mod cli;
 pub mod data;
 pub mod engine;
 pub mod generate;
+pub mod glue;
 pub mod input;
 pub mod mask;
 pub mod metrics;

@@ -4,6 +4,7 @@
 mod apply;
 mod bench;
 mod generate;
+mod glue;
 mod logits;
 mod plot;
 mod prepare;
@@ -43,6 +44,7 @@ enum Command {
     Plot(plot::Args),
     Generate(generate::Args),
     Logits(logits::Args),
+    Glue(glue::Args),
     Apply(apply::Args),
     Bench(bench::Args),
 }
@@ -61,6 +63,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Plot(args) => plot::run(args, color),
         Command::Generate(args) => generate::run(args, color),
         Command::Logits(args) => logits::run(args, color),
+        Command::Glue(args) => glue::run(args, color),
         Command::Apply(args) => apply::run(args, color),
         Command::Bench(args) => bench::run(args, color),
     }
