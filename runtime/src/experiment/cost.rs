@@ -1,0 +1,154 @@
+//! What an experiment will take, before it is started: runs, tokens, operations, time on this machine, disk.
+
+use super::Experiment;
+use super::calibrate::{Speed, measure};
+use super::check::{self, Model};
+use super::file::Data;
+use super::result;
+use crate::metrics::progress::duration;
+use crate::metrics::table::table;
+use crate::train::settings::Settings;
+use energyc::cli::outcome::count;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// Sums over runs.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Cost {
+    pub runs: usize,
+    /// Positions the models learn from, with padding.
+    pub tokens: f64,
+    /// Floating-point operations of training.
+    pub operations: f64,
+    pub seconds: f64,
+    /// Bytes that stay.
+    pub disk: f64,
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Cost) {
+        self.runs += other.runs;
+        self.tokens += other.tokens;
+        self.operations += other.operations;
+        self.seconds += other.seconds;
+        self.disk += other.disk;
+    }
+}
+
+/// The table of a dry run. Nothing is written.
+pub fn report(experiment: &Experiment) -> Result<String, String> {
+    check::same_experiment(experiment)?;
+    let models = check::models(experiment)?;
+    let mut rows = Vec::new();
+    let mut total = Cost::default();
+    let mut assumed: Vec<String> = Vec::new();
+    for (number, model) in models.iter().enumerate() {
+        let Some(cell) = model.cells.first() else { continue };
+        eprintln!(
+            "[{}/{}] measuring {}, size {}, window {}",
+            number + 1,
+            models.len(),
+            cell.name,
+            cell.size,
+            cell.window
+        );
+        let speed = measure(&cell.settings, &model.gpt)?;
+        let cost = of_training(model, &cell.settings, &speed);
+        rows.push(row(&[&cell.name, &cell.size, &cell.window.to_string()], &steps(model, &cell.settings), &cost));
+        total += cost;
+        assumed.extend(model.facts.assumed.iter().filter(|said| !assumed.contains(said)).cloned().collect::<Vec<_>>());
+    }
+    let to_prepare = models.first().map_or(0, |model| model.facts.disk);
+    if to_prepare > 0 {
+        let cost = Cost { disk: to_prepare as f64, ..Cost::default() };
+        rows.push(row(&["prepared data", "", ""], "", &cost));
+        total += cost;
+    }
+    rows.push(row(&["all", "", ""], "", &total));
+    let header = ["recipe", "size", "window", "runs", "steps", "tokens", "FLOP", "time", "disk"];
+    let mut text = format!("{}\n\n{}", experiment.file.name, table(&header, &rows));
+    for note in notes(experiment, &assumed) {
+        text.push_str(&format!("\n{note}"));
+    }
+    Ok(text + "\n")
+}
+
+fn notes(experiment: &Experiment, assumed: &[String]) -> Vec<String> {
+    let threads = rayon::current_num_threads();
+    let mut notes = vec![format!(
+        "time: from a few measured steps of every model on {}; tokens: positions with padding; FLOP: matrix products",
+        count(threads, "thread")
+    )];
+    if matches!(experiment.file.data, Some(Data::Files(_))) {
+        notes.push("time: without learning a vocabulary and preparing the data".to_string());
+    }
+    notes.extend(assumed.iter().map(|said| format!("assumed: {said}")));
+    let done = experiment.cells.iter().filter(|cell| experiment.run_of(cell).join(result::FILE).exists()).count();
+    if done > 0 {
+        notes.push(format!("{} of these done already in `{}`", count(done, "run"), experiment.output.display()));
+    }
+    notes
+}
+
+fn of_training(model: &Model, settings: &Settings, speed: &Speed) -> Cost {
+    let (train, report) = (&settings.train, &settings.report);
+    let steps = settings.steps(model.facts.train);
+    let sequences = train.batch * train.accumulate;
+    let tokens = steps as f64 * (sequences * settings.model.window) as f64;
+    let validated = match report.valid_examples {
+        0 => model.facts.valid,
+        most => most.min(model.facts.valid),
+    };
+    let validations = steps.checked_div(report.valid_every).unwrap_or(0).max(1);
+    let of_step = speed.optimizer + train.accumulate as f64 * (speed.of_step(train.batch) - speed.optimizer);
+    let seconds = steps as f64 * of_step + validations as f64 * speed.of_validation(validated);
+    let checkpoints = match report.checkpoint_every {
+        0 => 1,
+        every => steps.div_ceil(every).clamp(1, report.keep.max(1) as u64),
+    };
+    // The weights and AdamW's two moments of each.
+    let disk = checkpoints as f64 * 3.0 * 4.0 * model.gpt.layout.len() as f64;
+    let runs = model.cells.len();
+    let operations = tokens * model.gpt.operations(settings.model.window);
+    let all = |of_one: f64| runs as f64 * of_one;
+    Cost { runs, tokens: all(tokens), operations: all(operations), seconds: all(seconds), disk: all(disk) }
+}
+
+fn steps(model: &Model, settings: &Settings) -> String {
+    settings.steps(model.facts.train).to_string()
+}
+
+fn row(names: &[&str; 3], steps: &str, cost: &Cost) -> Vec<String> {
+    let blank = |value: f64, text: String| if value > 0.0 { text } else { String::new() };
+    let time = Duration::try_from_secs_f64(cost.seconds).map_or("too long".to_string(), duration);
+    let mut cells: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
+    cells.extend([
+        blank(cost.runs as f64, cost.runs.to_string()),
+        steps.to_string(),
+        blank(cost.tokens, scaled(cost.tokens, "")),
+        blank(cost.operations, scaled(cost.operations, "")),
+        blank(cost.seconds, time),
+        blank(cost.disk, scaled(cost.disk, "B")),
+    ]);
+    cells
+}
+
+/// `1.2 G`, `830 MB`.
+fn scaled(value: f64, unit: &str) -> String {
+    let letters = ["", "k", "M", "G", "T", "P", "E"];
+    let power = if value < 1.0 { 0 } else { ((value.log10() / 3.0) as usize).min(letters.len() - 1) };
+    let scaled = value / 1e3f64.powi(power as i32);
+    let digits = if scaled < 10.0 && power > 0 { 1 } else { 0 };
+    format!("{scaled:.digits$} {}{unit}", letters[power]).trim_end().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scaled;
+
+    #[test]
+    fn large_numbers_have_letters() {
+        let shown = [0.0, 999.0, 1200.0, 34_567.0, 8.3e8, 2.5e18].map(|value| scaled(value, "B"));
+        assert_eq!(shown, ["0 B", "999 B", "1.2 kB", "35 kB", "830 MB", "2.5 EB"]);
+    }
+}
