@@ -4,11 +4,11 @@
 //! folder the command is run in.
 
 use super::file::{Data, Expected, File, Files};
+use crate::data::Tokenizer;
 use crate::data::meta::{Meta, Mode};
 use crate::data::prepare::{Task, prepare};
 use crate::data::read::{How, sizes};
 use crate::data::train_tokenizer::train_on_files;
-use crate::data::{Examples as _, Tokenizer};
 use crate::train::examples;
 use crate::train::settings::{self, Settings};
 use energyc::cli::atomic;

@@ -46,19 +46,29 @@ pub struct Experiment {
     /// Where raw or prepared data is looked for.
     pub data: Option<PathBuf>,
     pub output: PathBuf,
+    /// The output folder of another experiment, whose finished runs count as this one's.
+    pub reuse: Option<PathBuf>,
 }
 
 impl Experiment {
     /// The grid of a file with its recipes.
-    pub fn new(file: File, recipes: Vec<Chosen>, data: Option<PathBuf>, output: PathBuf) -> Result<Experiment, String> {
+    pub fn new(file: File, recipes: Vec<Chosen>, places: Places) -> Result<Experiment, String> {
         let names: Vec<String> = recipes.iter().map(|chosen| chosen.name("+")).collect();
         let cells = grid::cells(&file, &names)?;
-        Ok(Experiment { file, recipes, cells, data, output })
+        let output = places.output.unwrap_or_else(|| Path::new("experiments").join(&file.name));
+        Ok(Experiment { file, recipes, cells, data: places.data, output, reuse: places.reuse })
     }
 
-    /// The folder of a cell's run.
+    /// The folder of a cell's run: its own, or that of a finished run that is used again.
     pub fn run_of(&self, cell: &Cell) -> PathBuf {
-        self.output.join("runs").join(cell.folder())
+        let own = self.output.join("runs").join(cell.folder());
+        let other = self.reuse.as_ref().map(|reuse| reuse.join("runs").join(cell.folder()));
+        other.filter(|other| !own.exists() && other.join(result::FILE).is_file()).unwrap_or(own)
+    }
+
+    /// Whether nothing is left to train.
+    pub fn is_trained(&self) -> bool {
+        self.cells.iter().all(|cell| self.run_of(cell).join(result::FILE).is_file())
     }
 
     /// What the baseline calls itself.
