@@ -12,6 +12,7 @@ pub mod data;
 pub mod engine;
 pub mod experiment;
 pub mod generate;
+pub mod glue;
 pub mod input;
 pub mod mask;
 pub mod metrics;

@@ -5,6 +5,7 @@ mod apply;
 mod bench;
 mod experiment;
 mod generate;
+mod glue;
 mod logits;
 mod plot;
 mod prepare;
@@ -45,6 +46,7 @@ enum Command {
     Plot(plot::Args),
     Generate(generate::Args),
     Logits(logits::Args),
+    Glue(glue::Args),
     Apply(apply::Args),
     Bench(bench::Args),
 }
@@ -64,6 +66,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Plot(args) => plot::run(args, color),
         Command::Generate(args) => generate::run(args, color),
         Command::Logits(args) => logits::run(args, color),
+        Command::Glue(args) => glue::run(args, color),
         Command::Apply(args) => apply::run(args, color),
         Command::Bench(args) => bench::run(args, color),
     }

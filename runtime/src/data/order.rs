@@ -48,7 +48,7 @@ impl Order {
 }
 
 /// The numbers below `count` in random order, by Fisher and Yates.
-pub(super) fn shuffled(count: usize, stream: Stream) -> Vec<u32> {
+pub(crate) fn shuffled(count: usize, stream: Stream) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..count as u32).collect();
     for i in (1..count).rev() {
         numbers.swap(i, below(stream, i as u64, i + 1));

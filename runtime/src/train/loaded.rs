@@ -26,7 +26,8 @@ pub fn load(path: &Path) -> Result<Loaded, String> {
     Ok(Loaded { folder, manifest, recipes, gpt, weights })
 }
 
-fn recipes(folder: &Path, texts: &[String]) -> Result<Vec<Recipe>, String> {
+/// The recipes of a checkpoint's manifest.
+pub fn recipes(folder: &Path, texts: &[String]) -> Result<Vec<Recipe>, String> {
     let read = |text: &String| {
         let refused = || format!("`{}`: this program refuses the checkpoint's recipe:\n{text}", folder.display());
         pipeline::front(text).0.ok_or_else(refused)

@@ -99,10 +99,10 @@ fn columns(path: &Path, _: &How, _: &ProgressBar) -> Result<Pieces, String> {
     Err(format!("{}: this energyrun reads no parquet files; {how}", path.display()))
 }
 
-type Stream = BufReader<Box<dyn Read + Send>>;
+pub(crate) type Stream = BufReader<Box<dyn Read + Send>>;
 
 /// The bytes of a file, unpacked if they are packed.
-fn stream(path: &Path, is_packed: bool, bar: &ProgressBar) -> Result<Stream, String> {
+pub(crate) fn stream(path: &Path, is_packed: bool, bar: &ProgressBar) -> Result<Stream, String> {
     let file = File::open(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
     let file = bar.wrap_read(file);
     let bytes: Box<dyn Read + Send> =
@@ -111,7 +111,7 @@ fn stream(path: &Path, is_packed: bool, bar: &ProgressBar) -> Result<Stream, Str
 }
 
 /// What went wrong while reading.
-fn broken(path: &Path, error: &std::io::Error) -> String {
+pub(crate) fn broken(path: &Path, error: &std::io::Error) -> String {
     let why = match error.kind() {
         std::io::ErrorKind::UnexpectedEof => "it ends too early: the file was cut off".to_string(),
         _ => error.to_string(),
