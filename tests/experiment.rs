@@ -360,3 +360,108 @@ fn raw_files_are_prepared_once_and_a_checkpoint_of_another_vocabulary_is_refused
     assert_eq!(other.status.code(), Some(1));
     assert!(said(&other).contains("vocabulary of 280 tokens and the data one of 257"), "{}", said(&other));
 }
+
+/// Two sentences of which the second is a part of the first, or not.
+fn entailment(rows: usize) -> String {
+    let row = |i: usize| match i % 2 {
+        0 => format!("{i}\tword{} and more follow\tword{}\tentailment\n", i % 5, i % 5),
+        _ => format!("{i}\tword{} and more follow\tnumber\tnot_entailment\n", i % 5),
+    };
+    "index\tsentence1\tsentence2\tlabel\n".to_string() + &(0..rows).map(row).collect::<String>()
+}
+
+#[test]
+fn trained_models_are_fine_tuned_and_tasks_without_rows_are_absent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let text: String = (0..400).map(|i| format!("word{} and number {} follow. ", i % 7, i % 11)).collect();
+    for (name, content) in [
+        ("data/a.txt", text.clone()),
+        ("data/b.txt", text[..600].to_string()),
+        ("data/glue/RTE/train.tsv", entailment(12)),
+        ("data/glue/RTE/dev.tsv", entailment(6)),
+        ("data/glue/QNLI/dev.tsv", "index\tquestion\tsentence\tlabel\n0\tWhen?\tThen.\tentailment\n".to_string()),
+    ] {
+        std::fs::create_dir_all(path.join(name).parent().expect("a folder")).expect("made");
+        std::fs::write(path.join(name), content).expect("a file");
+    }
+    let file = r#"
+        name = "tuned"
+        recipes = ["softmax", "nag"]
+        windows = [128]
+        [settings]
+        model = { size = "tiny", head = 8, layers = 1 }
+        train = { batch = 2, steps = 4 }
+        data.mode = "pack"
+        [data.files]
+        train = ["a.txt"]
+        valid = ["b.txt"]
+        vocabulary = 300
+        [glue]
+        tasks = ["RTE", "QNLI"]
+        seeds = [1, 2]
+        epochs = 1
+        rows = 8
+        batch = 4
+        learning_rate = 1e-3
+    "#;
+    let refused = |file: &str, arguments: &[&str], because: &str| {
+        std::fs::write(path.join("tuned.toml"), file).expect("a file");
+        let output = energyrun(path, &[&["experiment", "tuned.toml", "--data", "data"], arguments].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(because), "{because}: {}", said(&output));
+        assert!(!path.join("experiments").exists(), "{because}");
+    };
+    refused(&file.replace("\"QNLI\"", "\"QNIL\""), &[], "qnli");
+    refused(file, &["glue.data=nowhere"], "nowhere");
+    refused(&file.replace("[glue]", "[glue]\nrow = 3"), &[], "unknown field `row`");
+    let no_text = r#"
+        name = "tuned"
+        recipes = ["softmax"]
+        preset = "recall"
+        [glue]
+        tasks = ["RTE"]
+        batch = 4
+        learning_rate = 1e-3
+    "#;
+    refused(no_text, &[], "recall");
+
+    std::fs::write(path.join("tuned.toml"), file).expect("a file");
+    let dry = energyrun(path, &["experiment", "tuned.toml", "--data", "data", "--dry-run"]);
+    assert!(dry.status.success() && said(&dry).contains("nag, GLUE"), "{}", said(&dry));
+    let arguments = ["experiment", "tuned.toml", "--data", "data"];
+    let first = energyrun(path, &arguments);
+    assert!(first.status.success(), "{}", said(&first));
+    let output = path.join("experiments/tuned");
+    let read = || std::fs::read_to_string(output.join("glue.json")).expect("a table");
+    let table: Value = serde_json::from_str(&read()).expect("JSON");
+    assert_eq!(table["columns"], serde_json::json!(["softmax", "nag"]));
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!(rows[0]["cells"][1]["values"].as_array().map(Vec::len), Some(2));
+    assert!(rows[1]["absent"].as_str().is_some_and(|why| why.contains("training")), "{}", rows[1]);
+    assert!(["glue.txt", "glue.md", "glue.tex"].iter().all(|name| output.join(name).exists()));
+    // What is done is not done again: a result that is missing is, with the same numbers.
+    let before = read();
+    std::fs::remove_file(output.join("glue/nag-tiny-128-seed1/rte-seed-2.json")).expect("removed");
+    let again = energyrun(path, &arguments);
+    assert!(again.status.success() && said(&again).contains("1 of them done before"), "{}", said(&again));
+    let shares = |text: &str| -> Vec<String> {
+        text.lines()
+            .filter(|line| line.contains("\"accuracy\"") || line.contains("\"loss\""))
+            .map(String::from)
+            .collect()
+    };
+    assert_eq!(shares(&read()), shares(&before));
+    // Another experiment takes the trained models over, with its own fine-tuning.
+    let reused = energyrun(
+        path,
+        &[&arguments[..], &["--output", "other", "--reuse", "experiments/tuned", "glue.rows=4"]].concat(),
+    );
+    assert!(reused.status.success() && !said(&reused).contains("steps from"), "{}", said(&reused));
+    assert!(path.join("other/glue.json").exists() && !path.join("other/runs").exists());
+    let differs = energyrun(
+        path,
+        &[&arguments[..], &["--output", "third", "--reuse", "experiments/tuned", "train.batch=3"]].concat(),
+    );
+    assert!(differs.status.code() == Some(1) && said(&differs).contains("train.batch"), "{}", said(&differs));
+}

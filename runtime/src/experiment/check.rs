@@ -4,6 +4,7 @@
 use super::Experiment;
 use super::data::{self, Facts};
 use super::file::{Data, File};
+use super::glue::{self, Job};
 use super::grid::{Cell, panels};
 use super::result;
 use crate::model::Gpt;
@@ -14,8 +15,8 @@ use std::path::Path;
 /// The file of the experiment in its output folder.
 pub const FILE: &str = "experiment.toml";
 
-/// An error if running the experiment makes no sense.
-pub fn check(experiment: &Experiment) -> Result<(), String> {
+/// An error if running the experiment makes no sense; what there is to fine-tune on, if it does.
+pub fn check(experiment: &Experiment) -> Result<Option<Job>, String> {
     same_experiment(experiment)?;
     reuses_something(experiment)?;
     if !experiment.is_trained() {
@@ -26,7 +27,7 @@ pub fn check(experiment: &Experiment) -> Result<(), String> {
             goes_on(experiment, cell, &model.facts, &model.gpt)?;
         }
     }
-    Ok(())
+    glue::job(experiment)
 }
 
 /// The model of a size, a window and a recipe, with the cells that differ in the seed alone.

@@ -4,7 +4,8 @@ use super::Experiment;
 use super::calibrate::{Speed, measure};
 use super::check::{self, Model};
 use super::file::Data;
-use super::result;
+use super::grid::Cell;
+use super::{glue, glue_cost, result};
 use crate::metrics::progress::duration;
 use crate::metrics::table::table;
 use crate::train::settings::Settings;
@@ -25,6 +26,15 @@ pub struct Cost {
     pub disk: f64,
 }
 
+impl Cost {
+    pub fn times(self, count: usize) -> Cost {
+        let Cost { runs, tokens, operations, seconds, disk } = self;
+        let all = |of_one: f64| count as f64 * of_one;
+        let (tokens, operations) = (all(tokens), all(operations));
+        Cost { runs: count * runs, tokens, operations, seconds: all(seconds), disk: all(disk) }
+    }
+}
+
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Cost) {
         self.runs += other.runs;
@@ -39,9 +49,14 @@ impl AddAssign for Cost {
 pub fn report(experiment: &Experiment) -> Result<String, String> {
     check::same_experiment(experiment)?;
     let models = check::models(experiment)?;
+    let plan = glue::plan(experiment)?;
+    let job = glue::job(experiment);
     let mut rows = Vec::new();
     let mut total = Cost::default();
     let mut assumed: Vec<String> = Vec::new();
+    if let Err(missing) = &job {
+        assumed.push(format!("{missing}: the published rows of every task"));
+    }
     for (number, model) in models.iter().enumerate() {
         let Some(cell) = model.cells.first() else { continue };
         eprintln!(
@@ -53,9 +68,16 @@ pub fn report(experiment: &Experiment) -> Result<String, String> {
             cell.window
         );
         let speed = measure(&cell.settings, &model.gpt)?;
-        let cost = of_training(model, &cell.settings, &speed);
+        let left = model.cells.iter().filter(|cell| !is_done(experiment, cell)).count();
+        let cost = of_training(model, &cell.settings, &speed).times(left);
         rows.push(row(&[&cell.name, &cell.size, &cell.window.to_string()], &steps(model, &cell.settings), &cost));
         total += cost;
+        if let Some(plan) = &plan {
+            let one = glue_cost::of_model(plan, job.as_ref().ok().and_then(Option::as_ref), &model.gpt, &speed);
+            let cost = one.times(model.cells.len());
+            rows.push(row(&[&format!("{}, GLUE", cell.name), &cell.size, &cell.window.to_string()], "", &cost));
+            total += cost;
+        }
         assumed.extend(model.facts.assumed.iter().filter(|said| !assumed.contains(said)).cloned().collect::<Vec<_>>());
     }
     let to_prepare = models.first().map_or(0, |model| model.facts.disk);
@@ -83,13 +105,18 @@ fn notes(experiment: &Experiment, assumed: &[String]) -> Vec<String> {
         notes.push("time: without learning a vocabulary and preparing the data".to_string());
     }
     notes.extend(assumed.iter().map(|said| format!("assumed: {said}")));
-    let done = experiment.cells.iter().filter(|cell| experiment.run_of(cell).join(result::FILE).exists()).count();
+    let done = experiment.cells.iter().filter(|cell| is_done(experiment, cell)).count();
     if done > 0 {
-        notes.push(format!("{} of these done already in `{}`", count(done, "run"), experiment.output.display()));
+        notes.push(format!("not counted: {} that are done", count(done, "run")));
     }
     notes
 }
 
+fn is_done(experiment: &Experiment, cell: &Cell) -> bool {
+    experiment.run_of(cell).join(result::FILE).exists()
+}
+
+/// Of one run.
 fn of_training(model: &Model, settings: &Settings, speed: &Speed) -> Cost {
     let (train, report) = (&settings.train, &settings.report);
     let steps = settings.steps(model.facts.train);
@@ -108,10 +135,8 @@ fn of_training(model: &Model, settings: &Settings, speed: &Speed) -> Cost {
     };
     // The weights and AdamW's two moments of each.
     let disk = checkpoints as f64 * 3.0 * 4.0 * model.gpt.layout.len() as f64;
-    let runs = model.cells.len();
     let operations = tokens * model.gpt.operations(settings.model.window);
-    let all = |of_one: f64| runs as f64 * of_one;
-    Cost { runs, tokens: all(tokens), operations: all(operations), seconds: all(seconds), disk: all(disk) }
+    Cost { runs: 1, tokens, operations, seconds, disk }
 }
 
 fn steps(model: &Model, settings: &Settings) -> String {

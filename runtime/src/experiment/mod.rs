@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! file ──assign──▶ file ──grid──▶ cells ──check──▶ run (data, train, result) ──▶ summary (significance), figure
+//!                                   │                └──glue──▶ table
 //!                                   └──cost (calibrate)──▶ what it would take
 //! ```
 //! An output folder holds `experiment.toml`, `data/`, `runs/CELL/` and the results. A cell that is done is not run again,
@@ -15,6 +16,8 @@ pub mod cost;
 pub mod data;
 pub mod figure;
 pub mod file;
+pub mod glue;
+mod glue_cost;
 pub mod grid;
 pub mod result;
 pub mod run;

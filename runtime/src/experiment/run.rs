@@ -1,9 +1,11 @@
 //! Runs the cells of an experiment one after another, and writes what they come to.
 
 use super::check::{self, with_data_of};
+use super::glue::Tuned;
 use super::grid::Cell;
 use super::result::{self, Done, Outcome};
-use super::{Experiment, data, figure, summary};
+use super::{Experiment, data, figure, glue, summary};
+use crate::glue::Table;
 use crate::train::run::{Folder, STOP, run as train};
 use crate::train::settings::Settings;
 use crate::train::start::{opening, start};
@@ -24,7 +26,7 @@ pub struct Report {
 
 /// Runs what is not done yet, until all is done or somebody stops it.
 pub fn run(experiment: &Experiment) -> Result<Report, String> {
-    check::check(experiment)?;
+    let job = check::check(experiment)?;
     let _held = Folder::open(&experiment.output)?;
     check::keep(&experiment.file, &experiment.output)?;
     if !experiment.is_trained() {
@@ -43,7 +45,14 @@ pub fn run(experiment: &Experiment) -> Result<Report, String> {
         done.push(Done { cell: cell.clone(), outcome, failed });
         write(experiment, &done)?;
     }
-    report(experiment, &done)
+    let trained: Vec<&Cell> = done.iter().filter(|one| one.outcome.is_some()).map(|one| &one.cell).collect();
+    let tuned = match &job {
+        Some(job) if !trained.is_empty() => {
+            Some(glue::run(experiment, job, &trained, |table| write_table(experiment, table))?)
+        }
+        _ => None,
+    };
+    Ok(report(experiment, &done, tuned.as_ref()))
 }
 
 /// The outcome of a cell; nothing if it was stopped, or not even begun.
@@ -94,15 +103,35 @@ fn save(experiment: &Experiment, name: &str, text: &str) -> Result<(), String> {
     atomic::write(&path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
-fn report(experiment: &Experiment, done: &[Done]) -> Result<Report, String> {
+fn write_table(experiment: &Experiment, table: &Table) -> Result<(), String> {
+    let files = [
+        ("glue.txt", table.text()),
+        ("glue.md", table.markdown()),
+        ("glue.tex", table.latex()),
+        ("glue.json", table.json()),
+    ];
+    files.iter().try_for_each(|(name, text)| save(experiment, name, text))
+}
+
+fn report(experiment: &Experiment, done: &[Done], tuned: Option<&Tuned>) -> Report {
     let summary = summary::of(&experiment.file.name, experiment.baseline(), done);
-    let failures: Vec<String> = (done.iter())
+    let mut failures: Vec<String> = (done.iter())
         .filter_map(|done| done.failed.as_ref().map(|error| format!("{}: {error}", done.cell.folder())))
         .collect();
     let left = done.iter().filter(|done| done.outcome.is_none() && done.failed.is_none()).count();
-    let mut text = format!("{}\n{}\n", summary.text(), experiment.output.display());
-    if left > 0 {
-        text.push_str(&format!("stopped with {} left; the same command goes on\n", count(left, "run")));
+    let to_tune = tuned.map_or(0, |tuned| tuned.left);
+    let mut text = summary.text();
+    if let Some(tuned) = tuned {
+        failures.extend(tuned.failures.iter().cloned());
+        text.push_str(&format!("\n{}", tuned.table.text()));
     }
-    Ok(Report { text, is_done: left == 0 && failures.is_empty(), failures })
+    text.push_str(&format!("\n{}\n", experiment.output.display()));
+    let goes_on = "the same command goes on";
+    if left > 0 {
+        text.push_str(&format!("stopped with {} left; {goes_on}\n", count(left, "run")));
+    }
+    if to_tune > 0 {
+        text.push_str(&format!("stopped with {} left to fine-tune; {goes_on}\n", count(to_tune, "model")));
+    }
+    Report { text, is_done: left + to_tune == 0 && failures.is_empty(), failures }
 }
