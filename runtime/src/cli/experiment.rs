@@ -22,7 +22,7 @@ Examples:
   energyrun experiment figure4-small --data DIR
   energyrun experiment table2-small --data DIR --reuse experiments/figure4-small
   energyrun experiment figure4 --print > mine.toml
-  energyrun experiment mine.toml recipes=softmax,mine.recipe train.steps=500 --output experiments/mine")]
+  energyrun experiment mine.toml recipes=mine.recipe,yours.recipe train.steps=500 --output experiments/mine")]
 pub struct Args {
     /// A shipped experiment or a file
     #[arg(value_name = "NAME|FILE", required_unless_present = "list")]

@@ -4,8 +4,10 @@ use super::Experiment;
 use super::calibrate::{Speed, measure};
 use super::check::{self, Model};
 use super::file::Data;
+use super::glue::{self, Job};
 use super::grid::Cell;
-use super::{glue, glue_cost, result};
+use super::{data, glue_cost, result};
+use crate::glue::Plan;
 use crate::metrics::progress::duration;
 use crate::metrics::table::table;
 use crate::train::settings::Settings;
@@ -49,50 +51,56 @@ impl AddAssign for Cost {
 pub fn report(experiment: &Experiment) -> Result<String, String> {
     check::same_experiment(experiment)?;
     let models = check::models(experiment)?;
-    let plan = glue::plan(experiment)?;
-    let job = glue::job(experiment);
-    let mut rows = Vec::new();
-    let mut total = Cost::default();
-    let mut assumed: Vec<String> = Vec::new();
-    if let Err(missing) = &job {
-        assumed.push(format!("{missing}: the published rows of every task"));
-    }
+    let tuning = Tuning::of(experiment)?;
+    let (mut rows, mut total, mut assumed) = (Vec::new(), Cost::default(), tuning.assumed.clone());
+    let mut add = |names: [&str; 3], steps: &str, cost: Cost| {
+        rows.push(row(&names, steps, &cost));
+        total += cost;
+    };
     for (number, model) in models.iter().enumerate() {
         let Some(cell) = model.cells.first() else { continue };
-        eprintln!(
-            "[{}/{}] measuring {}, size {}, window {}",
-            number + 1,
-            models.len(),
-            cell.name,
-            cell.size,
-            cell.window
-        );
+        let (name, size, window) = (&cell.name, &cell.size, cell.window.to_string());
+        eprintln!("[{}/{}] measuring {name}, size {size}, window {window}", number + 1, models.len());
         let speed = measure(&cell.settings, &model.gpt)?;
         let left = model.cells.iter().filter(|cell| !is_done(experiment, cell)).count();
-        let cost = of_training(model, &cell.settings, &speed).times(left);
-        rows.push(row(&[&cell.name, &cell.size, &cell.window.to_string()], &steps(model, &cell.settings), &cost));
-        total += cost;
-        if let Some(plan) = &plan {
-            let one = glue_cost::of_model(plan, job.as_ref().ok().and_then(Option::as_ref), &model.gpt, &speed);
-            let cost = one.times(model.cells.len());
-            rows.push(row(&[&format!("{}, GLUE", cell.name), &cell.size, &cell.window.to_string()], "", &cost));
-            total += cost;
+        let steps = cell.settings.steps(model.facts.train).to_string();
+        add([name, size, &window], &steps, of_training(model, &cell.settings, &speed).times(left));
+        if let Some(plan) = &tuning.plan {
+            let of_one = glue_cost::of_model(plan, tuning.job.as_ref(), &model.gpt, &speed);
+            add([&format!("{name}, GLUE"), size, &window], "", of_one.times(model.cells.len()));
         }
-        assumed.extend(model.facts.assumed.iter().filter(|said| !assumed.contains(said)).cloned().collect::<Vec<_>>());
+        let new = model.facts.assumed.iter().filter(|said| !assumed.contains(said));
+        assumed.extend(new.cloned().collect::<Vec<_>>());
     }
     let to_prepare = models.first().map_or(0, |model| model.facts.disk);
     if to_prepare > 0 {
-        let cost = Cost { disk: to_prepare as f64, ..Cost::default() };
-        rows.push(row(&["prepared data", "", ""], "", &cost));
-        total += cost;
+        add(["prepared data", "", ""], "", Cost { disk: to_prepare as f64, ..Cost::default() });
     }
     rows.push(row(&["all", "", ""], "", &total));
     let header = ["recipe", "size", "window", "runs", "steps", "tokens", "FLOP", "time", "disk"];
-    let mut text = format!("{}\n\n{}", experiment.file.name, table(&header, &rows));
-    for note in notes(experiment, &assumed) {
-        text.push_str(&format!("\n{note}"));
+    let notes: String = notes(experiment, &assumed).iter().map(|note| format!("{note}\n")).collect();
+    Ok(format!("{}\n\n{}\n{notes}", experiment.file.name, table(&header, &rows)))
+}
+
+/// Fine-tuning, as far as its data is there.
+struct Tuning {
+    plan: Option<Plan>,
+    job: Option<Job>,
+    assumed: Vec<String>,
+}
+
+impl Tuning {
+    fn of(experiment: &Experiment) -> Result<Tuning, String> {
+        let plan = glue::plan(experiment)?;
+        let missing = experiment.file.glue.as_ref().and_then(|of| data::find(experiment.data(), &of.data).err());
+        match missing {
+            None => Ok(Tuning { plan, job: glue::job(experiment)?, assumed: Vec::new() }),
+            Some(missing) => {
+                let assumed = vec![format!("{missing}: the published rows of every task")];
+                Ok(Tuning { plan, job: None, assumed })
+            }
+        }
     }
-    Ok(text + "\n")
 }
 
 fn notes(experiment: &Experiment, assumed: &[String]) -> Vec<String> {
@@ -137,10 +145,6 @@ fn of_training(model: &Model, settings: &Settings, speed: &Speed) -> Cost {
     let disk = checkpoints as f64 * 3.0 * 4.0 * model.gpt.layout.len() as f64;
     let operations = tokens * model.gpt.operations(settings.model.window);
     Cost { runs: 1, tokens, operations, seconds, disk }
-}
-
-fn steps(model: &Model, settings: &Settings) -> String {
-    settings.steps(model.facts.train).to_string()
 }
 
 fn row(names: &[&str; 3], steps: &str, cost: &Cost) -> Vec<String> {

@@ -3,11 +3,11 @@
 //! ```toml
 //! name = "example"
 //! about = "one line for the list"
-//! recipes = ["softmax", "mine.recipe"]   # shipped names or files
+//! recipes = ["mine.recipe", "yours.recipe"]  # files or shipped names
 //! sizes = ["30m", "small"]               # named sizes, or tables below; the settings' own if absent
 //! windows = [256]                        # likewise
 //! seeds = [1, 2, 3]
-//! baseline = "softmax"                   # what differences are taken to; the first recipe if absent
+//! baseline = "mine.recipe"               # what differences are taken to; the first recipe if absent
 //! preset = "paper-{size}-{window}"       # where settings start; the trainer's defaults if absent
 //!
 //! [settings]                             # any keys of `energyrun pretrain --print`, over the preset
