@@ -10,6 +10,7 @@ pub mod bench;
 pub mod cli;
 pub mod data;
 pub mod engine;
+pub mod experiment;
 pub mod generate;
 pub mod glue;
 pub mod input;

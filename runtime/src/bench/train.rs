@@ -4,12 +4,11 @@
 use super::probe::Probe;
 use super::turns::{self, Measured, Running, Setting};
 use super::worker;
-use crate::data::{Batch, Examples};
+use crate::data::Noise;
 use crate::metrics::memory;
 use crate::metrics::table::markdown;
 use crate::model::Gpt;
 use crate::model::matrix::{Into, multiply, rows, transposed};
-use crate::model::random::Stream;
 use crate::train::settings::Settings;
 use crate::train::trainer::Trainer;
 use energyc::cli::outcome::{Outcome, message};
@@ -66,35 +65,6 @@ fn settings(size: &str, batch: usize, window: usize) -> Result<Settings, String>
     Ok(settings)
 }
 
-/// Random tokens: what a step costs does not depend on them.
-struct Noise {
-    window: usize,
-}
-
-impl Examples for Noise {
-    fn count(&self) -> usize {
-        1 << 16
-    }
-
-    fn vocabulary(&self) -> usize {
-        VOCABULARY
-    }
-
-    fn fill(&self, which: &[usize], batch: &mut Batch) -> Result<(), String> {
-        batch.reset(which.len(), self.window, 0);
-        let stream = Stream::new(1);
-        let token = |i: usize| stream.bits(i as u64) % VOCABULARY as u64;
-        for (row, example) in which.iter().enumerate() {
-            for t in 0..self.window {
-                let at = example * (self.window + 1) + t;
-                batch.tokens[row * self.window + t] = token(at) as u16;
-                batch.targets[row * self.window + t] = token(at + 1) as i32;
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Our side: training steps on request.
 pub fn serve(recipe: &Path, size: &str, [batch, window]: [usize; 2], color: bool) -> Result<(), Outcome> {
     let (recipe, _) = read::recipe(recipe, color)?;
@@ -102,7 +72,7 @@ pub fn serve(recipe: &Path, size: &str, [batch, window]: [usize; 2], color: bool
     let settings = settings(size, batch, window).map_err(wrong)?;
     let model = settings.model(VOCABULARY).map_err(wrong)?;
     let gpt = Gpt::new(&model, &[recipe]).map_err(wrong)?;
-    let mut trainer = Trainer::new(settings, gpt, Box::new(Noise { window })).map_err(wrong)?;
+    let mut trainer = Trainer::new(settings, gpt, Box::new(Noise { window, vocabulary: VOCABULARY })).map_err(wrong)?;
     worker::answer(
         || {
             if let Err(error) = trainer.next_step() {

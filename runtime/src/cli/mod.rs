@@ -3,6 +3,7 @@
 
 mod apply;
 mod bench;
+mod experiment;
 mod generate;
 mod glue;
 mod logits;
@@ -41,6 +42,7 @@ enum Command {
     Prepare(prepare::Args),
     Tokenizer(tokenizer::Args),
     Pretrain(pretrain::Args),
+    Experiment(experiment::Args),
     Plot(plot::Args),
     Generate(generate::Args),
     Logits(logits::Args),
@@ -60,6 +62,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Prepare(args) => prepare::run(args, color),
         Command::Tokenizer(args) => tokenizer::run(args, color),
         Command::Pretrain(args) => pretrain::run(args, color),
+        Command::Experiment(args) => experiment::run(args, color),
         Command::Plot(args) => plot::run(args, color),
         Command::Generate(args) => generate::run(args, color),
         Command::Logits(args) => logits::run(args, color),

@@ -1,11 +1,10 @@
 //! `energyrun tokenizer`: learn a tokenizer from texts.
 
 use super::prepare::bar;
-use crate::data::read::{How, Pieces, open, sizes};
-use crate::data::train_tokenizer::train;
+use crate::data::read::{How, sizes};
+use crate::data::train_tokenizer::train_on_files;
 use energyc::cli::atomic;
 use energyc::cli::outcome::{Outcome, message};
-use std::iter::once;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -43,10 +42,7 @@ fn learn(args: &Args) -> Result<String, String> {
     let start = Instant::now();
     let bar = bar(sizes(&args.inputs)?);
     let how = How { field: args.field.clone(), ..How::default() };
-    let pieces =
-        |input: &PathBuf| open(input, &how, &bar).unwrap_or_else(|wrong| -> Pieces { Box::new(once(Err(wrong))) });
-    let texts = args.inputs.iter().flat_map(pieces).map(|piece| piece.map(|piece| piece.text));
-    let learned = train(args.vocabulary, texts);
+    let learned = train_on_files(args.vocabulary, &args.inputs, &how, &bar);
     bar.finish_and_clear();
     let (json, entries) = learned?;
     let path = args.output.display();

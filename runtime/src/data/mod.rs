@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! files ──read──▶ pieces of text ──tokenizer──▶ tokens ──prepare──▶ folder ──corpus──▶ Truncated, Packed ──▶ Batch
-//!                                                                              Recall, out of nothing ──▶ Batch
+//!                                                                              Recall, Noise, out of nothing ──▶ Batch
 //! ```
 
 pub mod batch;
 pub mod checksum;
 pub mod corpus;
 pub mod meta;
+pub mod noise;
 pub mod order;
 pub mod packed;
 pub mod parts;
@@ -22,6 +23,7 @@ pub mod truncated;
 
 pub use batch::{Batch, Examples};
 pub use corpus::Corpus;
+pub use noise::Noise;
 pub use order::Order;
 pub use packed::Packed;
 pub use recall::Recall;

@@ -1,6 +1,10 @@
 //! A byte-level BPE learned from texts, with a token that ends a text. The same texts give the same tokenizer.
 
+use super::read::{How, Pieces, open};
 use super::tokenizer::{ENDS, LARGEST};
+use indicatif::ProgressBar;
+use std::iter::once;
+use std::path::PathBuf;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -42,4 +46,16 @@ pub fn train(
         Some(error) => Err(error),
         None => Ok((tokenizer.to_string(true).map_err(wrong)?, tokenizer.get_vocab_size(true))),
     }
+}
+
+/// The same from files of text.
+pub fn train_on_files(
+    vocabulary: usize,
+    inputs: &[PathBuf],
+    how: &How,
+    bar: &ProgressBar,
+) -> Result<(String, usize), String> {
+    let pieces =
+        |input: &PathBuf| open(input, how, bar).unwrap_or_else(|wrong| -> Pieces { Box::new(once(Err(wrong))) });
+    train(vocabulary, inputs.iter().flat_map(pieces).map(|piece| piece.map(|piece| piece.text)))
 }

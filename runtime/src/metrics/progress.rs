@@ -158,7 +158,7 @@ fn memory(mib: f64) -> String {
 }
 
 /// `12s`, `3m12s`, `2h05m`, `3d04h`.
-fn duration(time: Duration) -> String {
+pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match seconds {

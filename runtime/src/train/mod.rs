@@ -1,7 +1,7 @@
 //! Training: settings, steps, checkpoints, and the loop around them.
 //!
 //! ```text
-//! settings ──examples──▶ Trainer (objective, adamw, schedule) ──run──▶ metrics, checkpoints, validation
+//! settings ──examples, start──▶ Trainer (objective, adamw, schedule) ──run──▶ metrics, checkpoints, validation
 //! ```
 
 pub mod adamw;
@@ -13,4 +13,5 @@ pub mod presets;
 pub mod run;
 pub mod schedule;
 pub mod settings;
+pub mod start;
 pub mod trainer;

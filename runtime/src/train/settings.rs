@@ -2,6 +2,7 @@
 
 use super::adamw;
 use crate::model::config::{Config, DEVIATION, named};
+use energyc::diagnostic::nearest;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -235,21 +236,32 @@ impl Settings {
         let (key, value) = assignment
             .split_once('=')
             .ok_or_else(|| format!("`{assignment}` is no `key=value`, as in `train.batch=8`"))?;
-        let (key, value) = (key.trim(), value.trim());
+        self.put(key.trim(), |before| parsed(value.trim(), before))
+    }
+
+    /// The same with the values of a table put in, which has some of the keys of [`Settings::to_toml`].
+    pub fn over(&self, changes: &toml::Table) -> Result<Settings, String> {
+        known_keys(changes, "").iter().try_fold(self.clone(), |settings, key| {
+            let value = value_at(changes, key).ok_or_else(|| format!("`{key}` has no value"))?;
+            settings.put(key, |before| widened(value, before))
+        })
+    }
+
+    fn put(&self, key: &str, value: impl FnOnce(Option<&toml::Value>) -> toml::Value) -> Result<Settings, String> {
         let mut table = toml::Table::try_from(self).map_err(|error| error.to_string())?;
         let names: Vec<&str> = key.split('.').collect();
         let known = known_keys(&table, "");
         let Some((last, folders)) = names.split_last().filter(|_| known.iter().any(|k| k == key)) else {
-            let near = known.iter().filter(|k| k.ends_with(names.last().unwrap_or(&""))).cloned().collect::<Vec<_>>();
-            let hint = if near.is_empty() { known.join(", ") } else { near.join(", ") };
-            return Err(format!("there is no setting `{key}`; there is {hint}"));
+            return Err(unknown_key(key, &known));
         };
         let mut place = &mut table;
         for folder in folders {
             place = place.get_mut(*folder).and_then(toml::Value::as_table_mut).ok_or("no such table")?;
         }
-        place.insert((*last).to_string(), parsed(value, place.get(*last)));
-        let wrong = |error: toml::de::Error| format!("`{key}` cannot be `{value}`: {}", error.message());
+        let value = value(place.get(*last));
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        place.insert((*last).to_string(), value);
+        let wrong = |error: toml::de::Error| format!("`{key}` cannot be `{shown}`: {}", error.message());
         table.try_into().map_err(wrong)
     }
 
@@ -338,22 +350,37 @@ impl Settings {
         let table = |settings: &Settings| toml::Table::try_from(settings).unwrap_or_default();
         let (ours, theirs) = (table(self), table(other));
         let keys = known_keys(&ours, "").into_iter().filter(|key| !key.starts_with("report."));
-        let value = |table: &toml::Table, key: &str| {
-            let mut names = key.split('.');
-            let first = table.get(names.next()?)?.clone();
-            names.try_fold(first, |value, name| value.get(name).cloned())
-        };
         let shown = |value: Option<toml::Value>| value.map_or("nothing".to_string(), |value| value.to_string());
         keys.filter_map(|key| {
-            let (a, b) = (value(&ours, &key), value(&theirs, &key));
+            let (a, b) = (value_at(&ours, &key), value_at(&theirs, &key));
             (a != b).then(|| format!("{key}: {} was {}", shown(b), shown(a)))
         })
         .collect()
     }
 }
 
+/// What to say of a setting that is not there: those that end alike, the nearest one, or all.
+fn unknown_key(key: &str, known: &[String]) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let alike: Vec<&str> = known.iter().filter(|k| k.rsplit('.').next() == Some(last)).map(String::as_str).collect();
+    let near = nearest(key, known.iter().map(String::as_str));
+    let hint = match (alike.is_empty(), near) {
+        (false, _) => alike.join(", "),
+        (true, Some(near)) => near.to_string(),
+        (true, None) => known.join(", "),
+    };
+    format!("there is no setting `{key}`; there is {hint}")
+}
+
+/// The value of a full name.
+fn value_at(table: &toml::Table, key: &str) -> Option<toml::Value> {
+    let mut names = key.split('.');
+    let first = table.get(names.next()?)?.clone();
+    names.try_fold(first, |value, name| value.get(name).cloned())
+}
+
 /// The full names of all values of a table.
-fn known_keys(table: &toml::Table, prefix: &str) -> Vec<String> {
+pub fn known_keys(table: &toml::Table, prefix: &str) -> Vec<String> {
     let of = |(key, value): (&String, &toml::Value)| match value {
         toml::Value::Table(inner) => known_keys(inner, &format!("{prefix}{key}.")),
         _ => vec![format!("{prefix}{key}")],
@@ -362,16 +389,23 @@ fn known_keys(table: &toml::Table, prefix: &str) -> Vec<String> {
 }
 
 /// A value as TOML reads it, or else as text; whole numbers serve where fractions are wanted.
-fn parsed(text: &str, before: Option<&toml::Value>) -> toml::Value {
+pub fn parsed(text: &str, before: Option<&toml::Value>) -> toml::Value {
     let read = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();
     let value = read.and_then(|mut table| table.remove("value"));
     match (value, before) {
-        (Some(toml::Value::Integer(whole)), Some(toml::Value::Float(_))) => toml::Value::Float(whole as f64),
         (Some(value), Some(toml::Value::String(_))) if !value.is_array() && !value.is_str() => {
             toml::Value::String(text.to_string())
         }
-        (Some(value), _) => value,
+        (Some(value), _) => widened(value, before),
         (None, _) => toml::Value::String(text.to_string()),
+    }
+}
+
+/// A whole number as a fraction where there was one before.
+fn widened(value: toml::Value, before: Option<&toml::Value>) -> toml::Value {
+    match (value, before) {
+        (toml::Value::Integer(whole), Some(toml::Value::Float(_))) => toml::Value::Float(whole as f64),
+        (value, _) => value,
     }
 }
 
@@ -402,6 +436,10 @@ mod tests {
         assert!(settings.with("train.batch=many").expect_err("no number").contains("train.batch"));
         assert!(settings.with("train.batch").is_err());
         assert!(Settings::from_toml("[train]\nbtach = 3").expect_err("a typo").contains("btach"));
+        assert!(settings.with("train.clipp=8").expect_err("a typo").ends_with("there is train.clip"));
+        let table = toml::from_str("seed = 3\ntrain.clip = 2").expect("a table");
+        let over = settings.over(&table).expect("known keys");
+        assert_eq!((over.seed, over.train.clip, over.differences(&settings).len()), (Seed(3), 2.0, 2));
         let zero = settings.with("train.batch=0").expect("a number");
         assert!(zero.check().expect_err("no batch").contains("train.batch"));
     }
