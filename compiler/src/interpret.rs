@@ -42,7 +42,7 @@ impl HeadSize {
 }
 
 /// Numbers of a loop over pairs and components that are worked on together.
-const GROUP_ENTRIES: usize = 1024;
+const GROUP_ENTRIES: usize = 2048;
 
 /// The attention dropout of one head, which is this one of all heads.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -167,6 +167,10 @@ struct Machine<'p, 'a, T> {
     constants: Vec<f64>,
     /// What a node is the negative of, if a loop that adds it can subtract that.
     negated: Vec<Option<Id>>,
+    /// Numbers per pair that only products of the loop that runs look at: they are not repeated for every component.
+    scales: Vec<bool>,
+    /// The nodes of the loop that runs which are computed in one go with the difference below them.
+    of_difference: Vec<Option<OfDifference>>,
     scratch: Vec<T>,
     course: Option<Course>,
 }
@@ -225,6 +229,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
             registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
             is_register: vec![false; graph.nodes.len()],
+            scales: vec![false; graph.nodes.len()],
+            of_difference: vec![None; graph.nodes.len()],
             constants: graph.nodes.iter().map(|node| constant(&node.op)).collect(),
             negated: graph.nodes.iter().zip(&store_of).map(negated).collect(),
             store_of,
@@ -573,12 +579,77 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
 
     fn run_loop(&mut self, l: &Loop) {
         let l = &self.pruned(l);
+        let l = &self.fused(l);
         let spread = if l.domain == Domain::Triple { self.spread(l) } else { vec![] };
+        let (scales, spread): (Vec<Id>, Vec<Id>) = spread.into_iter().partition(|id| self.only_scales(*id, l));
+        scales.iter().for_each(|id| self.scales[id.index()] = true);
         self.start_folds(l);
         self.hold(&l.maps, true);
         self.run_over(l, &spread);
         self.hold(&l.maps, false);
         self.hold(&spread, false);
+        self.of_difference.fill(None);
+        self.scales.fill(false);
+    }
+
+    /// Whether a number per pair is a factor of vectors, and nothing else, in a loop over pairs and components.
+    fn only_scales(&self, id: Id, l: &Loop) -> bool {
+        let is_number = self.graph[id].has(Axis::N) && !self.graph[id].has(Axis::E);
+        let is_vector = |o: &Id| self.graph[*o].has(Axis::E);
+        let scales = |m: &Id| {
+            let count = self.mentioned(*m).iter().filter(|o| **o == id).count();
+            let is_product = matches!(&self.graph[*m].op, Op::Map(Map::Mul, of) if of.iter().any(is_vector));
+            count == 0 || count == 1 && is_product && self.of_difference[m.index()].is_none()
+        };
+        is_number && l.maps.iter().all(scales) && !l.folds.iter().any(|f| self.mentioned(*f).contains(&id))
+    }
+
+    /// A loop without the differences that only one function looks at: it is computed of both numbers at once.
+    fn fused(&mut self, l: &Loop) -> Loop {
+        let read = l.maps.iter().chain(&l.folds).flat_map(|&id| self.mentioned(id)).chain(l.stores.iter().copied());
+        let mut uses = vec![0; self.graph.nodes.len()];
+        read.for_each(|id| uses[id.index()] += 1);
+        let is_inside = |id: Id| uses[id.index()] == 1 && l.maps.contains(&id) && !l.stores.contains(&id);
+        let mut maps = l.maps.clone();
+        for &id in &l.maps {
+            let Some((outer, of)) = unary(&self.graph[id].op).filter(|(_, of)| is_inside(*of)) else { continue };
+            let found = match (self.of_difference[of.index()].clone(), self.difference(of)) {
+                (Some(inner), _) => inner.function.then(outer).map(|function| OfDifference { function, ..inner }),
+                (None, Some((a, b))) => Some(OfDifference { function: outer, a, b }),
+                (None, None) => None,
+            };
+            if found.is_some() {
+                self.of_difference[of.index()] = None;
+                self.of_difference[id.index()] = found;
+                maps.retain(|map| *map != of);
+            }
+        }
+        Loop { maps, ..l.clone() }
+    }
+
+    /// (a, b) of a node a − b.
+    fn difference(&self, id: Id) -> Option<(Id, Id)> {
+        let Op::Map(Map::Add, of) = &self.graph[id].op else { return None };
+        match of[..] {
+            [x, y] => match (self.negated[x.index()], self.negated[y.index()]) {
+                (None, Some(b)) => Some((x, b)),
+                (Some(b), None) => Some((y, b)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The values that a node of a loop reads: sums subtract where they would add a negative.
+    fn mentioned(&self, id: Id) -> Vec<Id> {
+        if let Some(OfDifference { a, b, .. }) = self.of_difference[id.index()] {
+            return vec![a, b];
+        }
+        let operands = self.graph[id].op.operands();
+        match &self.graph[id].op {
+            Op::Map(Map::Add, _) => operands.into_iter().map(|o| self.negated[o.index()].unwrap_or(o)).collect(),
+            _ => operands,
+        }
     }
 
     /// A loop without the maps that nothing in it looks at: sums subtract where they would add a negative.
@@ -590,11 +661,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             if l.maps.binary_search(&id).is_err() || std::mem::replace(&mut is_needed[id.index()], true) {
                 continue;
             }
-            let operands = self.graph[id].op.operands();
-            match &self.graph[id].op {
-                Op::Map(Map::Add, _) => open.extend(operands.into_iter().map(|o| self.negated[o.index()].unwrap_or(o))),
-                _ => open.extend(operands),
-            }
+            open.extend(self.mentioned(id));
         }
         let maps = l.maps.iter().copied().filter(|id| is_needed[id.index()]).collect();
         Loop { maps, ..l.clone() }
@@ -657,12 +724,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     /// The stored operands of a loop over pairs and components that several tokens do not have side by side: vectors of
     /// the query, and numbers per token.
     fn spread(&self, l: &Loop) -> Vec<Id> {
-        let folded = l.folds.iter().flat_map(|&f| self.graph[f].op.operands());
-        let read = |m: &Id| match &self.graph[*m].op {
-            Op::Map(Map::Add, of) => of.iter().map(|&o| self.negated[o.index()].unwrap_or(o)).collect(),
-            op => op.operands(),
-        };
-        let operands = l.maps.iter().flat_map(read).chain(folded);
+        let operands = l.maps.iter().chain(&l.folds).flat_map(|&id| self.mentioned(id));
         let is_spread = |id: &Id| {
             let is_stored =
                 !l.maps.contains(id) && !self.is_visibility(*id) && !matches!(self.graph[*id].op, Op::Number(_));
@@ -759,8 +821,24 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let Op::Map(map, operands) = &self.graph[id].op else { return };
         let exponent = self.constants[id.index()];
         let mut out = self.taken(id, at.inner.len());
+        if let Some(OfDifference { function, a, b }) = self.of_difference[id.index()].clone() {
+            let (a, b) = (self.operand(a, at), self.operand(b, at));
+            let result = match (a, b) {
+                (Operand::Number(a), Operand::Number(b)) => Register::Number(function.of(a - b)),
+                _ => {
+                    in_lanes(Differences { function, a, b, out: &mut out });
+                    Register::Vector(out)
+                }
+            };
+            self.registers[id.index()] = result;
+            return;
+        }
         let mut few = [Term::added(Operand::Number(T::ZERO)); FEW];
         let mut many = vec![];
+        let is_scaled = at.domain == Domain::Triple && operands.iter().any(|o| self.scales[o.index()]);
+        if is_scaled {
+            return self.compute_scaled(id, out, at);
+        }
         let values = match few.get_mut(..operands.len()) {
             Some(few) => few,
             None => {
@@ -782,6 +860,23 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             }
         };
         self.registers[id.index()] = result;
+    }
+
+    /// A product of vectors and of numbers per pair: the first two together, then one more at a time.
+    fn compute_scaled(&mut self, id: Id, mut out: Vec<T>, at: &At) {
+        let Op::Map(_, operands) = &self.graph[id].op else { return };
+        let length = self.size.head.max(1);
+        let tokens = at.token..at.token + at.inner.len() / length;
+        let of_pairs = At { domain: Domain::Tile, row: at.row, token: at.token, inner: tokens };
+        let is_scale = |o: &&Id| self.scales[o.index()];
+        let mut vectors = operands.iter().filter(|o| !is_scale(o)).map(|o| self.operand(*o, at));
+        let first = vectors.next().unwrap_or(Operand::Number(T::ONE));
+        for (i, scale) in operands.iter().filter(is_scale).enumerate() {
+            let by = self.operand(*scale, &of_pairs);
+            in_lanes(Scaled { of: (i == 0).then_some(first), by, length, out: &mut out });
+        }
+        vectors.for_each(|x| in_lanes(Multiplied { by: x, out: &mut out }));
+        self.registers[id.index()] = Register::Vector(out);
     }
 
     fn fold(&mut self, id: Id, at: &At) {
@@ -952,15 +1047,73 @@ impl<T: Real> pulp::WithSimd for Added<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        for vector in self.vectors.chunks_exact(self.out.len().max(1)) {
-            for (y, x) in self.out.iter_mut().zip(vector) {
+        let Added { vectors, out } = self;
+        let length = out.len().max(1);
+        // A stretch of the sum stays in registers while all vectors pass.
+        let (chunks, rest) = out.as_chunks_mut::<STRETCH>();
+        for (i, sums) in chunks.iter_mut().enumerate() {
+            let mut own = *sums;
+            for vector in vectors.chunks_exact(length) {
+                let Some(xs) = vector[i * STRETCH..].first_chunk::<STRETCH>() else { continue };
+                for j in 0..STRETCH {
+                    own[j] += xs[j];
+                }
+            }
+            *sums = own;
+        }
+        let done = length / STRETCH * STRETCH;
+        for vector in vectors.chunks_exact(length) {
+            for (y, x) in rest.iter_mut().zip(&vector[done..]) {
                 *y += *x;
             }
         }
     }
 }
 
-/// Σ x in sixteen strands, as compiled kernels add.
+/// Numbers of a sum that stay in registers.
+const STRETCH: usize = 32;
+
+/// Every stretch of `length` numbers of a vector, or of what is there, times a number of its own.
+struct Scaled<'a, T> {
+    of: Option<Operand<'a, T>>,
+    by: Operand<'a, T>,
+    length: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Scaled<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Scaled { of, by, length, out } = self;
+        for (i, own) in out.chunks_exact_mut(length).enumerate() {
+            let by = Operand::Number(by.at(i));
+            match of {
+                Some(Operand::Vector(xs)) => pairs(Operand::Vector(&xs[i * length..]), by, own, |x, y| x * y),
+                Some(x) => pairs(x, by, own, |x, y| x * y),
+                None => next(own, by, |x, y| x * y),
+            }
+        }
+    }
+}
+
+/// One more factor.
+struct Multiplied<'a, T> {
+    by: Operand<'a, T>,
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Multiplied<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        next(self.out, self.by, |product, x| product * x);
+    }
+}
+
+/// Σ x in sixteen strands, which are added by halves: one after the other they would wait for each other.
 #[inline(always)]
 fn sum<T: Real>(xs: &[T]) -> T {
     let mut strands = [T::ZERO; 16];
@@ -970,12 +1123,92 @@ fn sum<T: Real>(xs: &[T]) -> T {
             strands[i] += chunk[i];
         }
     }
-    let rest = rest.iter().fold(T::ZERO, |sum, x| sum + *x);
-    strands.iter().fold(rest, |a, b| a + *b)
+    let eight: [T; 8] = std::array::from_fn(|i| strands[i] + strands[i + 8]);
+    let four: [T; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
+    let total = (four[0] + four[2]) + (four[1] + four[3]);
+    rest.iter().fold(total, |sum, x| sum + *x)
 }
 
 fn add_number<T: Real>(out: &mut [T], x: T) {
     out.iter_mut().for_each(|y| *y += x);
+}
+
+/// Functions of one number that cost less than to store it in between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Function {
+    Absolute,
+    Sign,
+    Square,
+    Cube,
+    AbsoluteCube,
+}
+
+/// f(a − b).
+#[derive(Clone, Debug)]
+struct OfDifference {
+    function: Function,
+    a: Id,
+    b: Id,
+}
+
+/// The function and the argument of a node that is one of these.
+fn unary(op: &Op) -> Option<(Function, Id)> {
+    let Op::Map(map, of) = op else { return None };
+    let function = match map {
+        Map::Call(Func::Abs) => Function::Absolute,
+        Map::Call(Func::Sign) => Function::Sign,
+        Map::Pow(r) if to_f64(r) == 2.0 => Function::Square,
+        Map::Pow(r) if to_f64(r) == 3.0 => Function::Cube,
+        _ => return None,
+    };
+    Some((function, of[0]))
+}
+
+impl Function {
+    /// `outer` of this function, if that is one of them too.
+    fn then(self, outer: Function) -> Option<Function> {
+        match (self, outer) {
+            (Function::Absolute, Function::Square) => Some(Function::Square),
+            (Function::Absolute, Function::Cube) => Some(Function::AbsoluteCube),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn of<T: Real>(self, x: T) -> T {
+        match self {
+            Function::Absolute => x.absolute(),
+            Function::Sign => x.signum0(),
+            Function::Square => x * x,
+            Function::Cube => x * (x * x),
+            Function::AbsoluteCube => x.absolute() * (x * x),
+        }
+    }
+}
+
+/// f(a − b) of all entries, a or b of which is a vector.
+struct Differences<'a, T> {
+    function: Function,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Differences<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Differences { function, a, b, out } = self;
+        // Which function it is, is looked at once.
+        match function {
+            Function::Absolute => pairs(a, b, out, |x, y| Function::Absolute.of(x - y)),
+            Function::Sign => pairs(a, b, out, |x, y| Function::Sign.of(x - y)),
+            Function::Square => pairs(a, b, out, |x, y| Function::Square.of(x - y)),
+            Function::Cube => pairs(a, b, out, |x, y| Function::Cube.of(x - y)),
+            Function::AbsoluteCube => pairs(a, b, out, |x, y| Function::AbsoluteCube.of(x - y)),
+        }
+    }
 }
 
 /// Operands that need no allocation.
@@ -1091,9 +1324,17 @@ fn added<T: Real>(values: &[Term<T>], out: &mut [T]) {
     }
 }
 
-/// The first two factors at once, then one more at a time.
+/// Two or three factors at once, then one more at a time.
 #[inline(always)]
 fn multiplied<T: Real>(values: &[Term<T>], out: &mut [T]) {
+    if let [a, b, c, rest @ ..] = values
+        && let [Operand::Vector(a), Operand::Vector(b), Operand::Vector(c)] = [a.value, b.value, c.value]
+    {
+        for (((y, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+            *y = *a * *b * *c;
+        }
+        return rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
+    }
     match values {
         [a, b, rest @ ..] => {
             pairs(a.value, b.value, out, |x, y| x * y);
@@ -1171,9 +1412,15 @@ impl<T: Real> Operand<'_, T> {
     }
 }
 
-/// y = x^r.
+/// y = x^r. Which power it is, is looked at once for the common ones.
 #[inline(always)]
 fn powers<T: Real>(of: Operand<T>, r: f64, out: &mut [T]) {
+    let each = Each { of };
+    if r == 2.0 {
+        return each.to(out, |x| x * x);
+    } else if r == 3.0 {
+        return each.to(out, |x| x * (x * x));
+    }
     let Operand::Vector(xs) = of else {
         return Each { of }.to(out, |x| x.power(r));
     };

@@ -31,7 +31,8 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Forward and backward passes of attention kernels, causal, in f32
+    /// Forward and backward passes of attention kernels, causal, in f32; candle takes part in programs built with
+    /// `--features candle`
     Attention(Attention),
     /// Whole training steps of a GPT, beside the same model in PyTorch
     Train(Train),
@@ -291,7 +292,8 @@ fn contenders(name: &str, size: Size) -> Vec<Contender> {
         .filter(|c| match c {
             Contender::Compiled => true,
             Contender::Interpreted => !is_long,
-            Contender::Candle | Contender::TorchSdpa => name == "softmax" && !is_long,
+            Contender::Candle => cfg!(feature = "candle") && name == "softmax" && !is_long,
+            Contender::TorchSdpa => name == "softmax" && !is_long,
             Contender::TorchEager | Contender::TorchCompile => has_torch.contains(&name) && !is_long,
         })
         .collect()
