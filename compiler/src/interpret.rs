@@ -5,6 +5,8 @@
 //! registers as wide as the machine's. It is the second oracle (in f64, against the
 //! reference interpreter of the algebra) and the engine for recipes that were not compiled in.
 
+mod aligned;
+
 use crate::ir::{Axis, Entropy, Func, Leaf, Role, rational::to_f64};
 use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Node, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
@@ -15,6 +17,7 @@ use crate::primitives::real::Real;
 use crate::primitives::scan::{Course, Scan};
 use crate::primitives::visible::Visible;
 use crate::primitives::{decay, solve, threshold};
+use aligned::Aligned;
 use std::ops::Range;
 
 /// The lengths of one head's arrays.
@@ -122,10 +125,10 @@ struct Block {
 }
 
 /// A value inside of a loop.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Register<T> {
     Number(T),
-    Vector(Vec<T>),
+    Vector(Aligned<T>),
 }
 
 /// An operand inside of a loop.
@@ -227,7 +230,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             kept: vec![],
             dropout: None,
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
-            registers: vec![Register::Number(T::ZERO); graph.nodes.len()],
+            registers: graph.nodes.iter().map(|_| Register::Number(T::ZERO)).collect(),
             is_register: vec![false; graph.nodes.len()],
             scales: vec![false; graph.nodes.len()],
             of_difference: vec![None; graph.nodes.len()],
@@ -760,10 +763,10 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     }
 
     /// The vector of a register, as long as is wanted; what is in it is to be overwritten.
-    fn taken(&mut self, id: Id, length: usize) -> Vec<T> {
+    fn taken(&mut self, id: Id, length: usize) -> Aligned<T> {
         let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
-        let mut out = if let Register::Vector(out) = old { out } else { vec![] };
-        out.resize(length, T::ZERO);
+        let mut out = if let Register::Vector(out) = old { out } else { Aligned::new() };
+        out.resize(length);
         out
     }
 
@@ -863,7 +866,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     }
 
     /// A product of vectors and of numbers per pair: the first two together, then one more at a time.
-    fn compute_scaled(&mut self, id: Id, mut out: Vec<T>, at: &At) {
+    fn compute_scaled(&mut self, id: Id, mut out: Aligned<T>, at: &At) {
         let Op::Map(_, operands) = &self.graph[id].op else { return };
         let length = self.size.head.max(1);
         let tokens = at.token..at.token + at.inner.len() / length;

@@ -307,7 +307,7 @@ pub fn imports(plan: &Plan) -> TokenStream {
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*
         #[allow(unused_imports)]
-        use primitives::blocks::{both, groups, in_parallel, largest_block, next_block, part, parts, seen_by, shared, take};
+        use primitives::blocks::{aligned, both, groups, in_parallel, largest_block, next_block, part, parts, seen_by, shared, take};
         use primitives::lanes::{self, Lanes, MOST_LANES};
         #product
         #[allow(unused_imports)]

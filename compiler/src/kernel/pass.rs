@@ -191,7 +191,7 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
                 })
                 .collect();
             in_parallel(tasks, |task: #head, workspace| {
-                workspace.resize(task.room().max(workspace.len()), 0.0);
+                let workspace = aligned(workspace, task.room());
                 pulp::Arch::new().dispatch(#head { workspace, ..task });
             });
             #(#copied)*

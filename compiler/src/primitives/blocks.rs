@@ -112,6 +112,19 @@ pub fn in_parallel<T: Send>(tasks: Vec<T>, run: impl Fn(T, &mut Vec<f32>) + Sync
     });
 }
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// So many entries of a workspace, from the start of a line on: what a register loads or stores lies in one line.
+pub fn aligned(workspace: &mut Vec<f32>, room: usize) -> &mut [f32] {
+    let spare = LINE / size_of::<f32>();
+    if workspace.len() < room + spare {
+        workspace.resize(room + spare, 0.0);
+    }
+    let start = workspace.as_ptr().align_offset(LINE).min(spare);
+    &mut workspace[start..start + room]
+}
+
 /// Cuts the next buffer off a workspace.
 #[inline(always)]
 pub fn take<'a>(rest: &mut &'a mut [f32], length: usize) -> &'a mut [f32] {
