@@ -41,14 +41,21 @@ pub fn of_model(plan: &Plan, job: Option<&Job>, gpt: &Gpt, speed: &Speed) -> Cos
         let Some([train, dev]) = rows(plan, *task, job.is_some(), found, window) else { continue };
         let seen = (train.count as u64 * plan.epochs.unwrap_or(task.epochs())) as f64;
         let steps = (seen / plan.batch as f64).ceil();
-        let of_token = speed.sequence / window;
+        // Only answers are asked for: the other positions need no logits.
+        let share = without_logits(gpt, gpt.config.window) / gpt.operations(gpt.config.window);
+        let of_token = share * speed.sequence / window;
         let learning = steps * speed.optimizer + seen * train.length * of_token;
         let trying = dev.count as f64 * dev.length * of_token / 3.0;
         let tokens = seen * train.length;
-        let operations = tokens * gpt.operations(train.length as usize);
+        let operations = tokens * without_logits(gpt, train.length as usize);
         cost += Cost { runs: 1, tokens, operations, seconds: learning + trying, disk: 0.0 };
     }
     cost.times(plan.seeds.len())
+}
+
+/// Operations for a token whose logits nobody asks for.
+fn without_logits(gpt: &Gpt, length: usize) -> f64 {
+    gpt.operations(length) - 6.0 * (gpt.config.width() * gpt.config.vocabulary) as f64
 }
 
 /// Training and dev rows of a task; nothing of one that is left out.
