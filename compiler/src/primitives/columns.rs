@@ -6,6 +6,9 @@ use super::product::Strides;
 /// With fewer queries, turning the vectors around costs more than it gains.
 const LEAST_QUERIES: usize = 16;
 
+/// With more tokens, a second copy of all vectors is too much memory for what it gains.
+const MOST_TOKENS: usize = 8192;
+
 /// Tokens that are turned around together: their entries of a component fill a line of the cache.
 const TOGETHER: usize = 16;
 
@@ -23,7 +26,8 @@ fn pitch(tokens: usize) -> usize {
 
 /// The entries that [`Columns::new`] needs room for.
 pub fn room(queries: usize, tokens: usize, head: usize) -> usize {
-    if queries < LEAST_QUERIES { 0 } else { pitch(tokens) * head }
+    let is_worth_it = queries >= LEAST_QUERIES && tokens <= MOST_TOKENS;
+    if is_worth_it { pitch(tokens) * head } else { 0 }
 }
 
 impl<'a> Columns<'a> {
