@@ -182,7 +182,7 @@ impl File {
         if let Some(size) = self.size.keys().find(|size| !self.sizes.contains(size)) {
             return Err(format!("there is a table `size.{size}`, and no such size in `sizes`"));
         }
-        let tables = [("settings", &self.settings)].into_iter().chain(self.size.iter().map(|(_, t)| ("size", t)));
+        let tables = [("settings", &self.settings)].into_iter().chain(self.size.values().map(|t| ("size", t)));
         for (name, table) in tables {
             for (key, instead) in DECIDED {
                 if crate::train::settings::known_keys(table, "").iter().any(|known| known == key) {
