@@ -314,8 +314,16 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).to_string() + &String::from_utf8_lossy(&output.stderr)
 }
 
-const SMALL: [&str; 7] =
-    ["pretrain", "--preset", "recall", "model.head=8", "train.batch=8", "model.dropout=0.1", "report.log_every=1"];
+const SMALL: [&str; 8] = [
+    "pretrain",
+    "--preset",
+    "recall",
+    "model.head=8",
+    "train.batch=8",
+    "model.dropout=0.1",
+    "report.log_every=1",
+    "data.recall.vocabulary=64",
+];
 
 /// Loss by step, as it stands in the metrics.
 fn curve(run: &Path) -> BTreeMap<u64, String> {
