@@ -6,8 +6,9 @@
 //! reference interpreter of the algebra) and the engine for recipes that were not compiled in.
 
 mod aligned;
+mod vectors;
 
-use crate::ir::{Axis, Entropy, Func, Leaf, Role, rational::to_f64};
+use crate::ir::{Axis, Entropy, Leaf, Role, rational::to_f64};
 use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Node, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::primitives::blocks::{next_block, seen_by};
@@ -19,6 +20,10 @@ use crate::primitives::visible::Visible;
 use crate::primitives::{decay, solve, threshold};
 use aligned::Aligned;
 use std::ops::Range;
+use vectors::{
+    Added, All, Differences, FEW, Function, Multiplied, OfDifference, Operand, Over, Products, Scaled, Stretched, Term,
+    Total, Totals, add_number, apply, in_lanes, sum, unary,
+};
 
 /// The lengths of one head's arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,13 +136,6 @@ enum Register<T> {
     Vector(Aligned<T>),
 }
 
-/// An operand inside of a loop.
-#[derive(Clone, Copy)]
-enum Operand<'a, T> {
-    Number(T),
-    Vector(&'a [T]),
-}
-
 /// Where a loop stands: the row of the block, the token, and the stretch its inner direction runs over.
 #[derive(Clone, Debug)]
 struct At {
@@ -174,6 +172,10 @@ struct Machine<'p, 'a, T> {
     scales: Vec<bool>,
     /// The nodes of the loop that runs which are computed in one go with the difference below them.
     of_difference: Vec<Option<OfDifference>>,
+    /// Factors that another factor of the same product brings along.
+    is_omitted: Vec<bool>,
+    /// Products that only one sum of the loop that runs looks at: they are added up as they are made.
+    is_summed: Vec<bool>,
     scratch: Vec<T>,
     course: Option<Course>,
 }
@@ -234,6 +236,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             is_register: vec![false; graph.nodes.len()],
             scales: vec![false; graph.nodes.len()],
             of_difference: vec![None; graph.nodes.len()],
+            is_omitted: vec![false; graph.nodes.len()],
+            is_summed: vec![false; graph.nodes.len()],
             constants: graph.nodes.iter().map(|node| constant(&node.op)).collect(),
             negated: graph.nodes.iter().zip(&store_of).map(negated).collect(),
             store_of,
@@ -586,13 +590,53 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let spread = if l.domain == Domain::Triple { self.spread(l) } else { vec![] };
         let (scales, spread): (Vec<Id>, Vec<Id>) = spread.into_iter().partition(|id| self.only_scales(*id, l));
         scales.iter().for_each(|id| self.scales[id.index()] = true);
+        let l = &self.with_sums(l);
         self.start_folds(l);
         self.hold(&l.maps, true);
         self.run_over(l, &spread);
         self.hold(&l.maps, false);
         self.hold(&spread, false);
         self.of_difference.fill(None);
+        self.is_omitted.fill(false);
+        self.is_summed.fill(false);
         self.scales.fill(false);
+    }
+
+    /// How often the nodes of a loop read each node, or store it.
+    fn uses(&self, l: &Loop) -> Vec<usize> {
+        let read = l.maps.iter().chain(&l.folds).flat_map(|&id| self.mentioned(id)).chain(l.stores.iter().copied());
+        let mut uses = vec![0; self.graph.nodes.len()];
+        read.for_each(|id| uses[id.index()] += 1);
+        uses
+    }
+
+    /// A loop over pairs and components without the products that only one sum looks at.
+    fn with_sums(&mut self, l: &Loop) -> Loop {
+        let mut maps = l.maps.clone();
+        if l.domain == Domain::Triple {
+            let uses = self.uses(l);
+            for &fold in &l.folds {
+                let Op::Fold(Fold::Sum, _, x) = self.graph[fold].op else { continue };
+                if uses[x.index()] == 1 && maps.contains(&x) && self.is_simple_product(x) {
+                    self.is_summed[x.index()] = true;
+                    maps.retain(|map| *map != x);
+                }
+            }
+        }
+        Loop { maps, ..l.clone() }
+    }
+
+    /// Whether a node is a product of one or two vectors, at most one number per pair, and numbers of the query.
+    fn is_simple_product(&self, id: Id) -> bool {
+        let Op::Map(Map::Mul, factors) = &self.graph[id].op else { return false };
+        if self.of_difference[id.index()].is_some() {
+            return false;
+        }
+        let factors: Vec<Id> = factors.iter().copied().filter(|f| !self.is_omitted[f.index()]).collect();
+        let vectors = factors.iter().filter(|f| self.graph[**f].has(Axis::E)).count();
+        let per_pair = factors.iter().filter(|f| self.graph[**f].has(Axis::N) && !self.graph[**f].has(Axis::E));
+        let scales = per_pair.clone().filter(|f| self.scales[f.index()]).count();
+        (1..=2).contains(&vectors) && scales == per_pair.count() && scales <= 1
     }
 
     /// Whether a number per pair is a factor of vectors, and nothing else, in a loop over pairs and components.
@@ -609,9 +653,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
 
     /// A loop without the differences that only one function looks at: it is computed of both numbers at once.
     fn fused(&mut self, l: &Loop) -> Loop {
-        let read = l.maps.iter().chain(&l.folds).flat_map(|&id| self.mentioned(id)).chain(l.stores.iter().copied());
-        let mut uses = vec![0; self.graph.nodes.len()];
-        read.for_each(|id| uses[id.index()] += 1);
+        let uses = self.uses(l);
         let is_inside = |id: Id| uses[id.index()] == 1 && l.maps.contains(&id) && !l.stores.contains(&id);
         let mut maps = l.maps.clone();
         for &id in &l.maps {
@@ -627,7 +669,26 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 maps.retain(|map| *map != of);
             }
         }
+        self.fuse_signed_squares(l, &uses, &mut maps);
         Loop { maps, ..l.clone() }
+    }
+
+    /// x·|x| of a difference x that nothing else looks at is one function of it.
+    fn fuse_signed_squares(&mut self, l: &Loop, uses: &[usize], maps: &mut Vec<Id>) {
+        let is_free = |id: Id| l.maps.contains(&id) && !l.stores.contains(&id);
+        for &product in &l.maps {
+            let Op::Map(Map::Mul, factors) = &self.graph[product].op else { continue };
+            for &absolute in factors {
+                let Some((Function::Absolute, x)) = unary(&self.graph[absolute].op) else { continue };
+                let is_theirs = uses[x.index()] == 2 && uses[absolute.index()] == 1 && factors.contains(&x);
+                let Some((a, b)) = self.difference(x).filter(|_| is_theirs && is_free(x) && is_free(absolute)) else {
+                    continue;
+                };
+                self.of_difference[absolute.index()] = Some(OfDifference { function: Function::SignedSquare, a, b });
+                self.is_omitted[x.index()] = true;
+                maps.retain(|map| *map != x);
+            }
+        }
     }
 
     /// (a, b) of a node a − b.
@@ -651,6 +712,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let operands = self.graph[id].op.operands();
         match &self.graph[id].op {
             Op::Map(Map::Add, _) => operands.into_iter().map(|o| self.negated[o.index()].unwrap_or(o)).collect(),
+            Op::Map(Map::Mul, _) => operands.into_iter().filter(|o| !self.is_omitted[o.index()]).collect(),
             _ => operands,
         }
     }
@@ -842,10 +904,12 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         if is_scaled {
             return self.compute_scaled(id, out, at);
         }
-        let values = match few.get_mut(..operands.len()) {
+        let operands = operands.iter().filter(|o| !self.is_omitted[o.index()]);
+        let count = operands.clone().count();
+        let values = match few.get_mut(..count) {
             Some(few) => few,
             None => {
-                many.resize(operands.len(), Term::added(Operand::Number(T::ZERO)));
+                many.resize(count, Term::added(Operand::Number(T::ZERO)));
                 &mut many[..]
             }
         };
@@ -872,7 +936,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let tokens = at.token..at.token + at.inner.len() / length;
         let of_pairs = At { domain: Domain::Tile, row: at.row, token: at.token, inner: tokens };
         let is_scale = |o: &&Id| self.scales[o.index()];
-        let mut vectors = operands.iter().filter(|o| !is_scale(o)).map(|o| self.operand(*o, at));
+        let is_vector = |o: &&Id| !is_scale(o) && !self.is_omitted[o.index()];
+        let mut vectors = operands.iter().filter(is_vector).map(|o| self.operand(*o, at));
         let first = vectors.next().unwrap_or(Operand::Number(T::ONE));
         for (i, scale) in operands.iter().filter(is_scale).enumerate() {
             let by = self.operand(*scale, &of_pairs);
@@ -889,6 +954,11 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let is_local = matches!(self.places[store], Place::Buffer(..));
         let row = if is_local { 0 } else { self.block.rows.start } + at.row;
         let head = self.size.head;
+        if self.is_summed[x.index()] {
+            self.sum_products(x, axis, at, &mut out, row);
+            self.stores[store] = out;
+            return;
+        }
         let value = self.operand(x, at);
         let length = at.inner.len();
         // Along the inner direction the fold is a number; across it, entries are added to what is there.
@@ -936,6 +1006,31 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         self.stores[store] = out;
     }
 
+    /// A sum of products over several tokens side by side, into the store of the sum.
+    fn sum_products(&self, product: Id, axis: Axis, at: &At, out: &mut [T], row: usize) {
+        let head = self.size.head;
+        let count = at.inner.len() / head.max(1);
+        let of_pairs = At { domain: Domain::Tile, row: at.row, token: at.token, inner: at.token..at.token + count };
+        let (mut by, mut factor, mut vectors) = (Operand::Number(T::ONE), T::ONE, [None; 2]);
+        for id in self.mentioned(product) {
+            let is_scale = self.scales[id.index()];
+            match self.operand(id, if is_scale { &of_pairs } else { at }) {
+                Operand::Number(x) => factor = factor * x,
+                scale if is_scale => by = scale,
+                Operand::Vector(xs) if vectors[0].is_none() => vectors[0] = Some(xs),
+                Operand::Vector(xs) => vectors[1] = Some(xs),
+            }
+        }
+        let [Some(x), y] = vectors else { return };
+        let pairs = at.row * self.block.pitch + at.token - self.block.keys.start;
+        let (over, out) = match axis {
+            Axis::E => (Over::Components, &mut out[pairs..pairs + count]),
+            Axis::N => (Over::Tokens, &mut out[row * head..(row + 1) * head]),
+            _ => (Over::Queries, &mut out[at.token * head..(at.token + count) * head]),
+        };
+        in_lanes(Products { over, by, factor, x, y, length: head, out });
+    }
+
     fn store(&mut self, id: Id, at: &At) {
         let Some(store) = self.store_of[id.index()] else { return };
         let mut out = std::mem::take(&mut self.stores[store]);
@@ -981,458 +1076,4 @@ fn needed_inputs(graph: &Graph, pass: &Pass) -> Vec<bool> {
         }
     }
     needed
-}
-
-/// Runs a loop on registers as wide as the machine's. It is a structure and no closure, because all it calls has to
-/// be inlined into it.
-fn in_lanes<R>(run: impl pulp::WithSimd<Output = R>) -> R {
-    pulp::Arch::new().dispatch(run)
-}
-
-/// Σ x.
-struct Total<'a, T>(&'a [T]);
-
-impl<T: Real> pulp::WithSimd for Total<'_, T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> T {
-        sum(self.0)
-    }
-}
-
-/// The sum of every stretch of `length` numbers, one after the other.
-struct Totals<'a, T> {
-    of: &'a [T],
-    length: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for Totals<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for (y, xs) in self.out.iter_mut().zip(self.of.chunks_exact(self.length)) {
-            *y = sum(xs);
-        }
-    }
-}
-
-/// Every number `length` times.
-struct Stretched<'a, T> {
-    of: &'a [T],
-    length: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for Stretched<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for (own, x) in self.out.chunks_exact_mut(self.length).zip(self.of) {
-            for y in own {
-                *y = *x;
-            }
-        }
-    }
-}
-
-/// Adds vectors, one after the other, to `out`.
-struct Added<'a, T> {
-    vectors: &'a [T],
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for Added<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let Added { vectors, out } = self;
-        let length = out.len().max(1);
-        // A stretch of the sum stays in registers while all vectors pass.
-        let (chunks, rest) = out.as_chunks_mut::<STRETCH>();
-        for (i, sums) in chunks.iter_mut().enumerate() {
-            let mut own = *sums;
-            for vector in vectors.chunks_exact(length) {
-                let Some(xs) = vector[i * STRETCH..].first_chunk::<STRETCH>() else { continue };
-                for j in 0..STRETCH {
-                    own[j] += xs[j];
-                }
-            }
-            *sums = own;
-        }
-        let done = length / STRETCH * STRETCH;
-        for vector in vectors.chunks_exact(length) {
-            for (y, x) in rest.iter_mut().zip(&vector[done..]) {
-                *y += *x;
-            }
-        }
-    }
-}
-
-/// Numbers of a sum that stay in registers.
-const STRETCH: usize = 32;
-
-/// Every stretch of `length` numbers of a vector, or of what is there, times a number of its own.
-struct Scaled<'a, T> {
-    of: Option<Operand<'a, T>>,
-    by: Operand<'a, T>,
-    length: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for Scaled<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let Scaled { of, by, length, out } = self;
-        for (i, own) in out.chunks_exact_mut(length).enumerate() {
-            let by = Operand::Number(by.at(i));
-            match of {
-                Some(Operand::Vector(xs)) => pairs(Operand::Vector(&xs[i * length..]), by, own, |x, y| x * y),
-                Some(x) => pairs(x, by, own, |x, y| x * y),
-                None => next(own, by, |x, y| x * y),
-            }
-        }
-    }
-}
-
-/// One more factor.
-struct Multiplied<'a, T> {
-    by: Operand<'a, T>,
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for Multiplied<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        next(self.out, self.by, |product, x| product * x);
-    }
-}
-
-/// Σ x in sixteen strands, which are added by halves: one after the other they would wait for each other.
-#[inline(always)]
-fn sum<T: Real>(xs: &[T]) -> T {
-    let mut strands = [T::ZERO; 16];
-    let (chunks, rest) = xs.as_chunks::<16>();
-    for chunk in chunks {
-        for i in 0..16 {
-            strands[i] += chunk[i];
-        }
-    }
-    let eight: [T; 8] = std::array::from_fn(|i| strands[i] + strands[i + 8]);
-    let four: [T; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
-    let total = (four[0] + four[2]) + (four[1] + four[3]);
-    rest.iter().fold(total, |sum, x| sum + *x)
-}
-
-fn add_number<T: Real>(out: &mut [T], x: T) {
-    out.iter_mut().for_each(|y| *y += x);
-}
-
-/// Functions of one number that cost less than to store it in between.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Function {
-    Absolute,
-    Sign,
-    Square,
-    Cube,
-    AbsoluteCube,
-}
-
-/// f(a − b).
-#[derive(Clone, Debug)]
-struct OfDifference {
-    function: Function,
-    a: Id,
-    b: Id,
-}
-
-/// The function and the argument of a node that is one of these.
-fn unary(op: &Op) -> Option<(Function, Id)> {
-    let Op::Map(map, of) = op else { return None };
-    let function = match map {
-        Map::Call(Func::Abs) => Function::Absolute,
-        Map::Call(Func::Sign) => Function::Sign,
-        Map::Pow(r) if to_f64(r) == 2.0 => Function::Square,
-        Map::Pow(r) if to_f64(r) == 3.0 => Function::Cube,
-        _ => return None,
-    };
-    Some((function, of[0]))
-}
-
-impl Function {
-    /// `outer` of this function, if that is one of them too.
-    fn then(self, outer: Function) -> Option<Function> {
-        match (self, outer) {
-            (Function::Absolute, Function::Square) => Some(Function::Square),
-            (Function::Absolute, Function::Cube) => Some(Function::AbsoluteCube),
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn of<T: Real>(self, x: T) -> T {
-        match self {
-            Function::Absolute => x.absolute(),
-            Function::Sign => x.signum0(),
-            Function::Square => x * x,
-            Function::Cube => x * (x * x),
-            Function::AbsoluteCube => x.absolute() * (x * x),
-        }
-    }
-}
-
-/// f(a − b) of all entries, a or b of which is a vector.
-struct Differences<'a, T> {
-    function: Function,
-    a: Operand<'a, T>,
-    b: Operand<'a, T>,
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for Differences<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let Differences { function, a, b, out } = self;
-        // Which function it is, is looked at once.
-        match function {
-            Function::Absolute => pairs(a, b, out, |x, y| Function::Absolute.of(x - y)),
-            Function::Sign => pairs(a, b, out, |x, y| Function::Sign.of(x - y)),
-            Function::Square => pairs(a, b, out, |x, y| Function::Square.of(x - y)),
-            Function::Cube => pairs(a, b, out, |x, y| Function::Cube.of(x - y)),
-            Function::AbsoluteCube => pairs(a, b, out, |x, y| Function::AbsoluteCube.of(x - y)),
-        }
-    }
-}
-
-/// Operands that need no allocation.
-const FEW: usize = 6;
-
-/// An operand of a map; a sum may subtract it.
-#[derive(Clone, Copy)]
-struct Term<'a, T> {
-    value: Operand<'a, T>,
-    is_subtracted: bool,
-}
-
-impl<'a, T: Real> Term<'a, T> {
-    fn added(value: Operand<'a, T>) -> Term<'a, T> {
-        Term { value, is_subtracted: false }
-    }
-
-    /// What a sum has after this term.
-    #[inline(always)]
-    fn after(&self, sum: T) -> T {
-        let x = self.value.at(0);
-        if self.is_subtracted { sum - x } else { sum + x }
-    }
-}
-
-/// A map of numbers.
-fn apply<T: Real>(map: &Map, exponent: f64, values: &[Term<T>]) -> T {
-    let x = |i: usize| values[i].value.at(0);
-    match map {
-        Map::Add => values.iter().fold(T::ZERO, |sum, term| term.after(sum)),
-        Map::Mul => (0..values.len()).fold(T::ONE, |product, i| product * x(i)),
-        Map::Pow(_) => x(0).power(exponent),
-        Map::Call(Func::Exp) => x(0).exponential(),
-        Map::Call(Func::Log) => x(0).logarithm(),
-        Map::Call(Func::Abs) => x(0).absolute(),
-        Map::Call(Func::Sign) => x(0).signum0(),
-        Map::Select if x(0) <= x(1) => x(2),
-        Map::Select => x(3),
-        Map::Positive => x(0).larger(T::ZERO),
-    }
-}
-
-/// All entries of a map, some operand of which is a vector.
-struct All<'a, 'v, T> {
-    map: &'a Map,
-    exponent: f64,
-    values: &'a [Term<'v, T>],
-    out: &'a mut [T],
-}
-
-impl<T: Real> pulp::WithSimd for All<'_, '_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let All { map, exponent, values, out } = self;
-        let each = Each { of: values[0].value };
-        match map {
-            Map::Add => added(values, out),
-            Map::Mul => multiplied(values, out),
-            Map::Pow(_) => powers(values[0].value, exponent, out),
-            Map::Call(Func::Exp) => each.to(out, |x| x.exponential()),
-            Map::Call(Func::Log) => each.to(out, |x| x.logarithm()),
-            Map::Call(Func::Abs) => each.to(out, |x| x.absolute()),
-            Map::Call(Func::Sign) => each.to(out, |x| x.signum0()),
-            Map::Positive => each.to(out, |x| x.larger(T::ZERO)),
-            Map::Select => selected([0, 1, 2, 3].map(|i| values[i].value), out),
-        }
-    }
-}
-
-/// An operand of which every entry is mapped.
-struct Each<'a, T> {
-    of: Operand<'a, T>,
-}
-
-impl<T: Real> Each<'_, T> {
-    #[inline(always)]
-    fn to(&self, out: &mut [T], f: impl Fn(T) -> T) {
-        match self.of {
-            Operand::Number(x) => out.fill(f(x)),
-            Operand::Vector(xs) => {
-                for (y, x) in out.iter_mut().zip(xs) {
-                    *y = f(*x);
-                }
-            }
-        }
-    }
-}
-
-/// The first two terms at once, then one more at a time.
-#[inline(always)]
-fn added<T: Real>(values: &[Term<T>], out: &mut [T]) {
-    match values {
-        [a, b, rest @ ..] => {
-            match (a.is_subtracted, b.is_subtracted) {
-                (false, false) => pairs(a.value, b.value, out, |x, y| x + y),
-                (false, true) => pairs(a.value, b.value, out, |x, y| x - y),
-                (true, false) => pairs(b.value, a.value, out, |x, y| x - y),
-                (true, true) => pairs(a.value, b.value, out, |x, y| -x - y),
-            }
-            for term in rest {
-                match term.is_subtracted {
-                    false => next(out, term.value, |sum, x| sum + x),
-                    true => next(out, term.value, |sum, x| sum - x),
-                }
-            }
-        }
-        _ => {
-            let sign = if values[0].is_subtracted { -T::ONE } else { T::ONE };
-            Each { of: values[0].value }.to(out, |x| sign * x);
-        }
-    }
-}
-
-/// Two or three factors at once, then one more at a time.
-#[inline(always)]
-fn multiplied<T: Real>(values: &[Term<T>], out: &mut [T]) {
-    if let [a, b, c, rest @ ..] = values
-        && let [Operand::Vector(a), Operand::Vector(b), Operand::Vector(c)] = [a.value, b.value, c.value]
-    {
-        for (((y, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
-            *y = *a * *b * *c;
-        }
-        return rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
-    }
-    match values {
-        [a, b, rest @ ..] => {
-            pairs(a.value, b.value, out, |x, y| x * y);
-            rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
-        }
-        _ => Each { of: values[0].value }.to(out, |x| x),
-    }
-}
-
-/// y = f(a, b).
-#[inline(always)]
-fn pairs<T: Real>(a: Operand<T>, b: Operand<T>, out: &mut [T], f: impl Fn(T, T) -> T) {
-    match (a, b) {
-        (Operand::Number(a), Operand::Number(b)) => out.fill(f(a, b)),
-        (Operand::Number(a), Operand::Vector(b)) => Each { of: Operand::Vector(b) }.to(out, |b| f(a, b)),
-        (Operand::Vector(a), Operand::Number(b)) => Each { of: Operand::Vector(a) }.to(out, |a| f(a, b)),
-        (Operand::Vector(a), Operand::Vector(b)) => {
-            for ((y, a), b) in out.iter_mut().zip(a).zip(b) {
-                *y = f(*a, *b);
-            }
-        }
-    }
-}
-
-/// y = f(y, x).
-#[inline(always)]
-fn next<T: Real>(out: &mut [T], x: Operand<T>, f: impl Fn(T, T) -> T) {
-    match x {
-        Operand::Number(x) => {
-            for y in out {
-                *y = f(*y, x);
-            }
-        }
-        Operand::Vector(xs) => {
-            for (y, x) in out.iter_mut().zip(xs) {
-                *y = f(*y, *x);
-            }
-        }
-    }
-}
-
-/// y = x where a ≤ b, else z.
-#[inline(always)]
-fn selected<T: Real>([a, b, x, z]: [Operand<T>; 4], out: &mut [T]) {
-    let (chunks, rest) = out.as_chunks_mut::<16>();
-    let done = 16 * chunks.len();
-    for (i, y) in chunks.iter_mut().enumerate() {
-        let [a, b, x, z] = [a, b, x, z].map(|of| of.sixteen(16 * i));
-        for j in 0..16 {
-            y[j] = if a[j] <= b[j] { x[j] } else { z[j] };
-        }
-    }
-    for (i, y) in rest.iter_mut().enumerate() {
-        let [a, b, x, z] = [a, b, x, z].map(|of| of.at(done + i));
-        *y = if a <= b { x } else { z };
-    }
-}
-
-impl<T: Real> Operand<'_, T> {
-    #[inline(always)]
-    fn at(&self, i: usize) -> T {
-        match self {
-            Operand::Number(x) => *x,
-            Operand::Vector(xs) => xs[i],
-        }
-    }
-
-    /// Sixteen entries from the i-th on.
-    #[inline(always)]
-    fn sixteen(&self, i: usize) -> [T; 16] {
-        match self {
-            Operand::Number(x) => [*x; 16],
-            Operand::Vector(xs) => *xs[i..].first_chunk().unwrap_or(&[T::ZERO; 16]),
-        }
-    }
-}
-
-/// y = x^r. Which power it is, is looked at once for the common ones.
-#[inline(always)]
-fn powers<T: Real>(of: Operand<T>, r: f64, out: &mut [T]) {
-    let each = Each { of };
-    if r == 2.0 {
-        return each.to(out, |x| x * x);
-    } else if r == 3.0 {
-        return each.to(out, |x| x * (x * x));
-    }
-    let Operand::Vector(xs) = of else {
-        return Each { of }.to(out, |x| x.power(r));
-    };
-    let (chunks, rest) = xs.as_chunks::<16>();
-    let (out_chunks, out_rest) = out.as_chunks_mut::<16>();
-    for (y, x) in out_chunks.iter_mut().zip(chunks) {
-        *y = T::powers(*x, r);
-    }
-    for (y, x) in out_rest.iter_mut().zip(rest) {
-        *y = x.power(r);
-    }
 }

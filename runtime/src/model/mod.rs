@@ -22,6 +22,7 @@ mod norm;
 mod program;
 pub mod random;
 mod sublayer;
+mod terms;
 pub mod weights;
 mod write_back;
 

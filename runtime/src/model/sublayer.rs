@@ -11,11 +11,12 @@
 
 use super::attention::{self, Attention, Past, Sight, Tokens};
 use super::blocks::{self, block, sized};
-use super::dropout::{Site, apply};
+use super::dropout::{Site, apply, apply_times};
 use super::feed_forward::{self, FeedForward};
 use super::norm::{self, Affine, Moments};
-use super::program::{Inputs, Program};
+use super::program::Program;
 use super::random::Stream as Numbers;
+use super::terms::Inputs;
 use super::weights::{Layout, Place, Start};
 use energyc::primitives::dropout::Dropout;
 
@@ -87,6 +88,9 @@ pub struct Scratch {
     x: Vec<f32>,
     of_x: Vec<f32>,
     of_force: Vec<f32>,
+    /// Cotangents of the points of a step, and of what goes into it.
+    of_points: Vectors,
+    of_inputs: Vectors,
     attention: attention::Scratch,
     feed_forward: feed_forward::Scratch,
 }
@@ -244,7 +248,7 @@ impl Sublayer {
                 let known = evaluations[forces..forces + i].iter().map(|e| &e.gradient[..length]);
                 let vectors: Vec<&[f32]> = input.iter().map(|v| &v[..length]).chain(known).collect();
                 let inputs = Inputs { width: self.d, vectors: &vectors, numbers: &numbers };
-                program.points[i].rows(&inputs, sized(&mut point, length));
+                program.points[i].row(&inputs, sized(&mut point, length));
             }
             let at = if program.is_at_token(i) { &input[0][..length] } else { &point[..length] };
             let mut x = std::mem::take(&mut scratch.x);
@@ -257,10 +261,7 @@ impl Sublayer {
             let mut gradient = std::mem::take(&mut evaluations[forces + i].gradient);
             let out = sized(&mut gradient, length);
             self.force_at(weights, &x[..length], forces + i, context, (evaluations, scratch), past, out);
-            if is_normalized {
-                apply(out, self.d, context.site(self.place + (forces + i) as u32));
-            }
-            negate(out, self.d);
+            apply_times(out, self.d, self.site_of_force(context, forces + i, is_normalized), -1.0);
             scratch.x = x;
             evaluations[forces + i].point = point;
             evaluations[forces + i].gradient = gradient;
@@ -269,9 +270,13 @@ impl Sublayer {
         let vectors: Vec<&[f32]> = input.iter().map(|v| &v[..length]).chain(gradients).collect();
         let inputs = Inputs { width: self.d, vectors: &vectors, numbers: &numbers };
         output.resize(input.len(), Vec::new());
-        for (result, out) in program.results.iter().zip(output.iter_mut()) {
-            result.rows(&inputs, sized(out, length));
-        }
+        let mut outs: Vec<&mut [f32]> = output.iter_mut().map(|out| sized(out, length)).collect();
+        program.results.evaluate(&inputs, context.rows(), &mut outs);
+    }
+
+    /// The masks of the i-th force of a program; a loop has one for all it adds.
+    fn site_of_force(&self, context: &Context, i: usize, is_normalized: bool) -> Option<Site> {
+        context.site(self.place + i as u32).filter(|_| is_normalized)
     }
 
     /// f(x), of evaluation `i`.
@@ -395,7 +400,8 @@ impl Sublayer {
     ) {
         let length = context.rows() * self.d;
         let numbers = self.numbers(weights);
-        let mut of_points: Vec<Vec<f32>> = vec![Vec::new(); program.gradients];
+        let mut of_points = std::mem::take(&mut scratch.of_points);
+        of_points.resize(program.gradients, Vec::new());
         let gradients: Vec<Vec<f32>> =
             (0..program.gradients).map(|i| std::mem::take(&mut tape.evaluations[forces + i].gradient)).collect();
         let mut of_force = std::mem::take(&mut scratch.of_force);
@@ -403,35 +409,27 @@ impl Sublayer {
             let own = sized(&mut of_force, length);
             let vectors = all_vectors(input, &gradients, given, &of_points, length);
             let inputs = Inputs { width: self.d, vectors: &vectors, numbers: &numbers };
-            program.of_gradients[i].rows(&inputs, own);
-            negate(own, self.d);
-            if is_normalized {
-                apply(own, self.d, context.site(self.place + (forces + i) as u32));
-            }
+            program.of_gradients[i].row(&inputs, own);
+            apply_times(own, self.d, self.site_of_force(context, forces + i, is_normalized), -1.0);
             let point = std::mem::take(&mut tape.evaluations[forces + i].point);
             let at = if program.is_at_token(i) { &input[0][..length] } else { &point[..length] };
-            let mut of_point = vec![0.0; length];
-            let out = (&mut of_point[..], false);
+            let out = (sized(&mut of_points[i], length), false);
             let energy = energy.filter(|_| i == 0);
             let buffers = (&mut *tape, &mut *scratch);
             self.force_back(weights, gradient, at, forces + i, context, is_normalized, buffers, own, out, energy);
-            of_points[i] = of_point;
             tape.evaluations[forces + i].point = point;
         }
         scratch.of_force = of_force;
         let vectors = all_vectors(input, &gradients, given, &of_points, length);
         let inputs = Inputs { width: self.d, vectors: &vectors, numbers: &numbers };
-        for (place, term) in self.numbers.iter().zip(&program.of_numbers) {
-            gradient[place.start] += term.number(&inputs, context.rows()) as f32;
+        scratch.of_inputs.resize(input.len(), Vec::new());
+        let mut outs: Vec<&mut [f32]> = scratch.of_inputs.iter_mut().map(|out| sized(out, length)).collect();
+        let of_numbers = program.of_inputs.evaluate(&inputs, context.rows(), &mut outs);
+        for (place, own) in self.numbers.iter().zip(of_numbers) {
+            gradient[place.start] += own as f32;
         }
-        let of_inputs: Vectors = (program.of_inputs.iter())
-            .map(|term| {
-                let mut out = vec![0.0; length];
-                term.rows(&inputs, &mut out);
-                out
-            })
-            .collect();
-        *given = of_inputs;
+        std::mem::swap(given, &mut scratch.of_inputs);
+        scratch.of_points = of_points;
         for (i, own) in gradients.into_iter().enumerate() {
             tape.evaluations[forces + i].gradient = own;
         }
@@ -547,8 +545,8 @@ impl Sublayer {
     pub fn starts(&self, weights: &[f32]) -> Vec<f32> {
         let numbers = self.numbers(weights);
         let inputs = Inputs { width: 1, vectors: &[], numbers: &numbers };
-        let starts = self.program.iter().flat_map(|program| &program.starts);
-        starts.map(|start| start.number(&inputs, 0) as f32).collect()
+        let starts = self.program.iter().flat_map(|program| program.starts.evaluate(&inputs, 0, &mut []));
+        starts.map(|start| start as f32).collect()
     }
 }
 
@@ -561,7 +559,7 @@ fn all_vectors<'a>(
     length: usize,
 ) -> Vec<&'a [f32]> {
     let full = input.iter().chain(gradients).chain(given).map(|v| &v[..length]);
-    full.chain(of_points.iter().map(|v| &v[..])).collect()
+    full.chain(of_points.iter().map(|v| &v[..v.len().min(length)])).collect()
 }
 
 fn add(out: &mut [f32], more: &[f32], width: usize) {
@@ -584,14 +582,5 @@ fn subtract(out: &mut [f32], a: &[f32], b: &[f32], width: usize) {
             let pairs = block(a, width, i).iter().zip(block(b, width, i));
             rows.iter_mut().zip(pairs).for_each(|(x, (a, b))| *x = a - b);
         },
-    );
-}
-
-fn negate(out: &mut [f32], width: usize) {
-    blocks::each_block(
-        out,
-        width,
-        #[inline(always)]
-        |_, rows| rows.iter_mut().for_each(|x| *x = -*x),
     );
 }

@@ -1,0 +1,588 @@
+//! The loops of the interpreter over the numbers of its registers, each one operation, on registers as wide as the
+//! machine's.
+
+use crate::ir::{Func, rational::to_f64};
+use crate::plan::graph::{Id, Map, Op};
+use crate::primitives::real::Real;
+
+/// An operand inside of a loop.
+#[derive(Clone, Copy)]
+pub enum Operand<'a, T> {
+    Number(T),
+    Vector(&'a [T]),
+}
+
+/// Runs a loop on registers as wide as the machine's. It is a structure and no closure, because all it calls has to
+/// be inlined into it.
+pub fn in_lanes<R>(run: impl pulp::WithSimd<Output = R>) -> R {
+    pulp::Arch::new().dispatch(run)
+}
+
+/// Σ x.
+pub struct Total<'a, T>(pub &'a [T]);
+
+impl<T: Real> pulp::WithSimd for Total<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> T {
+        sum(self.0)
+    }
+}
+
+/// The sum of every stretch of `length` numbers, one after the other.
+pub struct Totals<'a, T> {
+    pub of: &'a [T],
+    pub length: usize,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Totals<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for (y, xs) in self.out.iter_mut().zip(self.of.chunks_exact(self.length)) {
+            *y = sum(xs);
+        }
+    }
+}
+
+/// Every number `length` times.
+pub struct Stretched<'a, T> {
+    pub of: &'a [T],
+    pub length: usize,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Stretched<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for (own, x) in self.out.chunks_exact_mut(self.length).zip(self.of) {
+            for y in own {
+                *y = *x;
+            }
+        }
+    }
+}
+
+/// Adds vectors, one after the other, to `out`.
+pub struct Added<'a, T> {
+    pub vectors: &'a [T],
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Added<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Added { vectors, out } = self;
+        let length = out.len().max(1);
+        // A stretch of the sum stays in registers while all vectors pass.
+        let (chunks, rest) = out.as_chunks_mut::<STRETCH>();
+        for (i, sums) in chunks.iter_mut().enumerate() {
+            let mut own = *sums;
+            for vector in vectors.chunks_exact(length) {
+                let Some(xs) = vector[i * STRETCH..].first_chunk::<STRETCH>() else { continue };
+                for j in 0..STRETCH {
+                    own[j] += xs[j];
+                }
+            }
+            *sums = own;
+        }
+        let done = length / STRETCH * STRETCH;
+        for vector in vectors.chunks_exact(length) {
+            for (y, x) in rest.iter_mut().zip(&vector[done..]) {
+                *y += *x;
+            }
+        }
+    }
+}
+
+/// Numbers of a sum that stay in registers.
+const STRETCH: usize = 32;
+
+/// Every stretch of `length` numbers of a vector, or of what is there, times a number of its own.
+pub struct Scaled<'a, T> {
+    pub of: Option<Operand<'a, T>>,
+    pub by: Operand<'a, T>,
+    pub length: usize,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Scaled<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Scaled { of, by, length, out } = self;
+        for (i, own) in out.chunks_exact_mut(length).enumerate() {
+            let by = Operand::Number(by.at(i));
+            match of {
+                Some(Operand::Vector(xs)) => pairs(Operand::Vector(&xs[i * length..]), by, own, |x, y| x * y),
+                Some(x) => pairs(x, by, own, |x, y| x * y),
+                None => next(own, by, |x, y| x * y),
+            }
+        }
+    }
+}
+
+/// One more factor.
+pub struct Multiplied<'a, T> {
+    pub by: Operand<'a, T>,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Multiplied<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        next(self.out, self.by, |product, x| product * x);
+    }
+}
+
+/// What a sum of products runs over, where several tokens lie side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Components: one number per token.
+    Components,
+    /// Tokens: one vector.
+    Tokens,
+    /// Queries: every entry is added to what is there.
+    Queries,
+}
+
+/// Σ c·x·y with a number c per token and vectors x and y, or x alone, none of it stored in between.
+pub struct Products<'a, T> {
+    pub over: Over,
+    pub by: Operand<'a, T>,
+    pub factor: T,
+    pub x: &'a [T],
+    pub y: Option<&'a [T]>,
+    pub length: usize,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Products<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Products { over, by, factor, x, y, length, out } = self;
+        let by = |token: usize| factor * by.at(token);
+        // Whether there is a second vector, is looked at once.
+        match y {
+            Some(y) => products(over, by, [x, y], length, out, |[x, y]| x * y),
+            None => products(over, by, [x], length, out, |[x]| x),
+        }
+    }
+}
+
+#[inline(always)]
+fn products<T: Real, const K: usize>(
+    over: Over,
+    by: impl Fn(usize) -> T,
+    vectors: [&[T]; K],
+    length: usize,
+    out: &mut [T],
+    f: impl Fn([T; K]) -> T,
+) {
+    let tokens = vectors[0].len() / length.max(1);
+    let of_token = |token: usize| vectors.map(|v| &v[token * length..(token + 1) * length]);
+    match over {
+        Over::Components => {
+            for (token, out) in out.iter_mut().enumerate().take(tokens) {
+                let own = of_token(token);
+                let (chunks, rest) = (length / 16, length / 16 * 16..length);
+                let mut strands = [T::ZERO; 16];
+                for chunk in 0..chunks {
+                    let own = own.map(|v| sixteen(v, 16 * chunk));
+                    for i in 0..16 {
+                        strands[i] += f(own.map(|v| v[i]));
+                    }
+                }
+                *out = by(token) * rest.fold(folded(strands), |sum, i| sum + f(own.map(|v| v[i])));
+            }
+        }
+        Over::Tokens => {
+            // A stretch of the sum stays in registers while all tokens pass.
+            let (chunks, rest) = out[..length].as_chunks_mut::<STRETCH>();
+            let done = STRETCH * chunks.len();
+            for (chunk, sums) in chunks.iter_mut().enumerate() {
+                let mut own = *sums;
+                for token in 0..tokens {
+                    let by = by(token);
+                    let first = of_token(token).map(|v| sixteen(v, STRETCH * chunk));
+                    let second = of_token(token).map(|v| sixteen(v, STRETCH * chunk + 16));
+                    for i in 0..16 {
+                        own[i] += by * f(first.map(|v| v[i]));
+                        own[16 + i] += by * f(second.map(|v| v[i]));
+                    }
+                }
+                *sums = own;
+            }
+            for token in 0..tokens {
+                let (by, own) = (by(token), of_token(token));
+                for (i, out) in rest.iter_mut().enumerate() {
+                    *out += by * f(own.map(|v| v[done + i]));
+                }
+            }
+        }
+        Over::Queries => {
+            for (token, out) in out.chunks_exact_mut(length.max(1)).enumerate().take(tokens) {
+                let (by, own) = (by(token), of_token(token));
+                let (chunks, rest) = out.as_chunks_mut::<16>();
+                let done = 16 * chunks.len();
+                for (chunk, out) in chunks.iter_mut().enumerate() {
+                    let own = own.map(|v| sixteen(v, 16 * chunk));
+                    for i in 0..16 {
+                        out[i] += by * f(own.map(|v| v[i]));
+                    }
+                }
+                for (i, out) in rest.iter_mut().enumerate() {
+                    *out += by * f(own.map(|v| v[done + i]));
+                }
+            }
+        }
+    }
+}
+
+/// Sixteen entries from the i-th on.
+#[inline(always)]
+fn sixteen<T: Real>(xs: &[T], i: usize) -> [T; 16] {
+    *xs[i..].first_chunk().unwrap_or(&[T::ZERO; 16])
+}
+
+/// Σ x in sixteen strands, which are added by halves: one after the other they would wait for each other.
+#[inline(always)]
+pub fn sum<T: Real>(xs: &[T]) -> T {
+    let mut strands = [T::ZERO; 16];
+    let (chunks, rest) = xs.as_chunks::<16>();
+    for chunk in chunks {
+        for i in 0..16 {
+            strands[i] += chunk[i];
+        }
+    }
+    rest.iter().fold(folded(strands), |sum, x| sum + *x)
+}
+
+/// The sum of sixteen strands, by halves.
+#[inline(always)]
+fn folded<T: Real>(strands: [T; 16]) -> T {
+    let eight: [T; 8] = std::array::from_fn(|i| strands[i] + strands[i + 8]);
+    let four: [T; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
+}
+
+pub fn add_number<T: Real>(out: &mut [T], x: T) {
+    out.iter_mut().for_each(|y| *y += x);
+}
+
+/// Functions of one number that cost less than to store it in between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Function {
+    Absolute,
+    Sign,
+    Square,
+    Cube,
+    AbsoluteCube,
+    /// x·|x|.
+    SignedSquare,
+}
+
+/// f(a − b).
+#[derive(Clone, Debug)]
+pub struct OfDifference {
+    pub function: Function,
+    pub a: Id,
+    pub b: Id,
+}
+
+/// The function and the argument of a node that is one of these.
+pub fn unary(op: &Op) -> Option<(Function, Id)> {
+    let Op::Map(map, of) = op else { return None };
+    let function = match map {
+        Map::Call(Func::Abs) => Function::Absolute,
+        Map::Call(Func::Sign) => Function::Sign,
+        Map::Pow(r) if to_f64(r) == 2.0 => Function::Square,
+        Map::Pow(r) if to_f64(r) == 3.0 => Function::Cube,
+        _ => return None,
+    };
+    Some((function, of[0]))
+}
+
+impl Function {
+    /// `outer` of this function, if that is one of them too.
+    pub fn then(self, outer: Function) -> Option<Function> {
+        match (self, outer) {
+            (Function::Absolute, Function::Square) => Some(Function::Square),
+            (Function::Absolute, Function::Cube) => Some(Function::AbsoluteCube),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub fn of<T: Real>(self, x: T) -> T {
+        match self {
+            Function::Absolute => x.absolute(),
+            Function::Sign => x.signum0(),
+            Function::Square => x * x,
+            Function::Cube => x * (x * x),
+            Function::AbsoluteCube => x.absolute() * (x * x),
+            Function::SignedSquare => x * x.absolute(),
+        }
+    }
+}
+
+/// f(a − b) of all entries, a or b of which is a vector.
+pub struct Differences<'a, T> {
+    pub function: Function,
+    pub a: Operand<'a, T>,
+    pub b: Operand<'a, T>,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Differences<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Differences { function, a, b, out } = self;
+        // Which function it is, is looked at once.
+        match function {
+            Function::Absolute => pairs(a, b, out, |x, y| Function::Absolute.of(x - y)),
+            Function::Sign => pairs(a, b, out, |x, y| Function::Sign.of(x - y)),
+            Function::Square => pairs(a, b, out, |x, y| Function::Square.of(x - y)),
+            Function::Cube => pairs(a, b, out, |x, y| Function::Cube.of(x - y)),
+            Function::AbsoluteCube => pairs(a, b, out, |x, y| Function::AbsoluteCube.of(x - y)),
+            Function::SignedSquare => pairs(a, b, out, |x, y| Function::SignedSquare.of(x - y)),
+        }
+    }
+}
+
+/// Operands that need no allocation.
+pub const FEW: usize = 6;
+
+/// An operand of a map; a sum may subtract it.
+#[derive(Clone, Copy)]
+pub struct Term<'a, T> {
+    pub value: Operand<'a, T>,
+    pub is_subtracted: bool,
+}
+
+impl<'a, T: Real> Term<'a, T> {
+    pub fn added(value: Operand<'a, T>) -> Term<'a, T> {
+        Term { value, is_subtracted: false }
+    }
+
+    /// What a sum has after this term.
+    #[inline(always)]
+    fn after(&self, sum: T) -> T {
+        let x = self.value.at(0);
+        if self.is_subtracted { sum - x } else { sum + x }
+    }
+}
+
+/// A map of numbers.
+pub fn apply<T: Real>(map: &Map, exponent: f64, values: &[Term<T>]) -> T {
+    let x = |i: usize| values[i].value.at(0);
+    match map {
+        Map::Add => values.iter().fold(T::ZERO, |sum, term| term.after(sum)),
+        Map::Mul => (0..values.len()).fold(T::ONE, |product, i| product * x(i)),
+        Map::Pow(_) => x(0).power(exponent),
+        Map::Call(Func::Exp) => x(0).exponential(),
+        Map::Call(Func::Log) => x(0).logarithm(),
+        Map::Call(Func::Abs) => x(0).absolute(),
+        Map::Call(Func::Sign) => x(0).signum0(),
+        Map::Select if x(0) <= x(1) => x(2),
+        Map::Select => x(3),
+        Map::Positive => x(0).larger(T::ZERO),
+    }
+}
+
+/// All entries of a map, some operand of which is a vector.
+pub struct All<'a, 'v, T> {
+    pub map: &'a Map,
+    pub exponent: f64,
+    pub values: &'a [Term<'v, T>],
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for All<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let All { map, exponent, values, out } = self;
+        let each = Each { of: values[0].value };
+        match map {
+            Map::Add => added(values, out),
+            Map::Mul => multiplied(values, out),
+            Map::Pow(_) => powers(values[0].value, exponent, out),
+            Map::Call(Func::Exp) => each.to(out, |x| x.exponential()),
+            Map::Call(Func::Log) => each.to(out, |x| x.logarithm()),
+            Map::Call(Func::Abs) => each.to(out, |x| x.absolute()),
+            Map::Call(Func::Sign) => each.to(out, |x| x.signum0()),
+            Map::Positive => each.to(out, |x| x.larger(T::ZERO)),
+            Map::Select => selected([0, 1, 2, 3].map(|i| values[i].value), out),
+        }
+    }
+}
+
+/// An operand of which every entry is mapped.
+struct Each<'a, T> {
+    of: Operand<'a, T>,
+}
+
+impl<T: Real> Each<'_, T> {
+    #[inline(always)]
+    fn to(&self, out: &mut [T], f: impl Fn(T) -> T) {
+        match self.of {
+            Operand::Number(x) => out.fill(f(x)),
+            Operand::Vector(xs) => {
+                for (y, x) in out.iter_mut().zip(xs) {
+                    *y = f(*x);
+                }
+            }
+        }
+    }
+}
+
+/// The first two terms at once, then one more at a time.
+#[inline(always)]
+fn added<T: Real>(values: &[Term<T>], out: &mut [T]) {
+    match values {
+        [a, b, rest @ ..] => {
+            match (a.is_subtracted, b.is_subtracted) {
+                (false, false) => pairs(a.value, b.value, out, |x, y| x + y),
+                (false, true) => pairs(a.value, b.value, out, |x, y| x - y),
+                (true, false) => pairs(b.value, a.value, out, |x, y| x - y),
+                (true, true) => pairs(a.value, b.value, out, |x, y| -x - y),
+            }
+            for term in rest {
+                match term.is_subtracted {
+                    false => next(out, term.value, |sum, x| sum + x),
+                    true => next(out, term.value, |sum, x| sum - x),
+                }
+            }
+        }
+        _ => {
+            let sign = if values[0].is_subtracted { -T::ONE } else { T::ONE };
+            Each { of: values[0].value }.to(out, |x| sign * x);
+        }
+    }
+}
+
+/// Two or three factors at once, then one more at a time.
+#[inline(always)]
+fn multiplied<T: Real>(values: &[Term<T>], out: &mut [T]) {
+    if let [a, b, c, rest @ ..] = values
+        && let [Operand::Vector(a), Operand::Vector(b), Operand::Vector(c)] = [a.value, b.value, c.value]
+    {
+        for (((y, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+            *y = *a * *b * *c;
+        }
+        return rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
+    }
+    match values {
+        [a, b, rest @ ..] => {
+            pairs(a.value, b.value, out, |x, y| x * y);
+            rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
+        }
+        _ => Each { of: values[0].value }.to(out, |x| x),
+    }
+}
+
+/// y = f(a, b).
+#[inline(always)]
+fn pairs<T: Real>(a: Operand<T>, b: Operand<T>, out: &mut [T], f: impl Fn(T, T) -> T) {
+    match (a, b) {
+        (Operand::Number(a), Operand::Number(b)) => out.fill(f(a, b)),
+        (Operand::Number(a), Operand::Vector(b)) => Each { of: Operand::Vector(b) }.to(out, |b| f(a, b)),
+        (Operand::Vector(a), Operand::Number(b)) => Each { of: Operand::Vector(a) }.to(out, |a| f(a, b)),
+        (Operand::Vector(a), Operand::Vector(b)) => {
+            for ((y, a), b) in out.iter_mut().zip(a).zip(b) {
+                *y = f(*a, *b);
+            }
+        }
+    }
+}
+
+/// y = f(y, x).
+#[inline(always)]
+fn next<T: Real>(out: &mut [T], x: Operand<T>, f: impl Fn(T, T) -> T) {
+    match x {
+        Operand::Number(x) => {
+            for y in out {
+                *y = f(*y, x);
+            }
+        }
+        Operand::Vector(xs) => {
+            for (y, x) in out.iter_mut().zip(xs) {
+                *y = f(*y, *x);
+            }
+        }
+    }
+}
+
+/// y = x where a ≤ b, else z.
+#[inline(always)]
+fn selected<T: Real>([a, b, x, z]: [Operand<T>; 4], out: &mut [T]) {
+    let (chunks, rest) = out.as_chunks_mut::<16>();
+    let done = 16 * chunks.len();
+    for (i, y) in chunks.iter_mut().enumerate() {
+        let [a, b, x, z] = [a, b, x, z].map(|of| of.sixteen(16 * i));
+        for j in 0..16 {
+            y[j] = if a[j] <= b[j] { x[j] } else { z[j] };
+        }
+    }
+    for (i, y) in rest.iter_mut().enumerate() {
+        let [a, b, x, z] = [a, b, x, z].map(|of| of.at(done + i));
+        *y = if a <= b { x } else { z };
+    }
+}
+
+impl<T: Real> Operand<'_, T> {
+    #[inline(always)]
+    fn at(&self, i: usize) -> T {
+        match self {
+            Operand::Number(x) => *x,
+            Operand::Vector(xs) => xs[i],
+        }
+    }
+
+    /// Sixteen entries from the i-th on.
+    #[inline(always)]
+    fn sixteen(&self, i: usize) -> [T; 16] {
+        match self {
+            Operand::Number(x) => [*x; 16],
+            Operand::Vector(xs) => sixteen(xs, i),
+        }
+    }
+}
+
+/// y = x^r. Which power it is, is looked at once for the common ones.
+#[inline(always)]
+fn powers<T: Real>(of: Operand<T>, r: f64, out: &mut [T]) {
+    let each = Each { of };
+    if r == 2.0 {
+        return each.to(out, |x| x * x);
+    } else if r == 3.0 {
+        return each.to(out, |x| x * (x * x));
+    }
+    let Operand::Vector(xs) = of else {
+        return Each { of }.to(out, |x| x.power(r));
+    };
+    let (chunks, rest) = xs.as_chunks::<16>();
+    let (out_chunks, out_rest) = out.as_chunks_mut::<16>();
+    for (y, x) in out_chunks.iter_mut().zip(chunks) {
+        *y = T::powers(*x, r);
+    }
+    for (y, x) in out_rest.iter_mut().zip(rest) {
+        *y = x.power(r);
+    }
+}
