@@ -21,8 +21,8 @@ use crate::primitives::{decay, solve, threshold};
 use aligned::Aligned;
 use std::ops::Range;
 use vectors::{
-    Added, All, Differences, FEW, Function, Multiplied, OfDifference, Operand, Over, Products, Scaled, Stretched, Term,
-    Total, Totals, add_number, apply, in_lanes, sum, unary,
+    Added, All, Differences, FEW, Function, Multiplied, OfDifference, Operand, Over, Products, RowDifference,
+    RowDifferences, Scaled, Stretched, Term, Total, Totals, Vectors, add_number, apply, in_lanes, sum, unary,
 };
 
 /// The lengths of one head's arrays.
@@ -145,6 +145,22 @@ struct At {
     inner: Range<usize>,
 }
 
+impl At {
+    /// The same place, for a vector of the query alone.
+    fn of_row(&self, head: usize) -> At {
+        At { domain: Domain::RowVector, inner: 0..head, ..self.clone() }
+    }
+}
+
+/// The parts of a difference: a vector of the query, and vectors of tokens.
+#[derive(Clone, Copy, Debug)]
+struct ByRow {
+    row: Id,
+    tokens: Id,
+    /// Whether the query's is subtracted.
+    is_flipped: bool,
+}
+
 struct Machine<'p, 'a, T> {
     graph: &'p Graph,
     pass: &'p Pass,
@@ -174,8 +190,12 @@ struct Machine<'p, 'a, T> {
     of_difference: Vec<Option<OfDifference>>,
     /// Factors that another factor of the same product brings along.
     is_omitted: Vec<bool>,
-    /// Products that only one sum of the loop that runs looks at: they are added up as they are made.
-    is_summed: Vec<bool>,
+    /// Those that compare a vector of the query with vectors of tokens.
+    by_row: Vec<Option<ByRow>>,
+    /// The factors of products that only sums of the loop that runs look at: they are added up as they are made.
+    summed: Vec<Option<Vec<Id>>>,
+    /// A vector of ones.
+    ones: Vec<T>,
     scratch: Vec<T>,
     course: Option<Course>,
 }
@@ -237,7 +257,9 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             scales: vec![false; graph.nodes.len()],
             of_difference: vec![None; graph.nodes.len()],
             is_omitted: vec![false; graph.nodes.len()],
-            is_summed: vec![false; graph.nodes.len()],
+            by_row: vec![None; graph.nodes.len()],
+            summed: vec![None; graph.nodes.len()],
+            ones: vec![T::ONE; size.head],
             constants: graph.nodes.iter().map(|node| constant(&node.op)).collect(),
             negated: graph.nodes.iter().zip(&store_of).map(negated).collect(),
             store_of,
@@ -587,10 +609,16 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     fn run_loop(&mut self, l: &Loop) {
         let l = &self.pruned(l);
         let l = &self.fused(l);
-        let spread = if l.domain == Domain::Triple { self.spread(l) } else { vec![] };
-        let (scales, spread): (Vec<Id>, Vec<Id>) = spread.into_iter().partition(|id| self.only_scales(*id, l));
-        scales.iter().for_each(|id| self.scales[id.index()] = true);
-        let l = &self.with_sums(l);
+        let mut spread = vec![];
+        let mut l = l.clone();
+        if l.domain == Domain::Triple {
+            l.maps.iter().for_each(|id| self.by_row[id.index()] = self.row_difference(*id, &l));
+            let scales: Vec<Id> = self.spread(&l).into_iter().filter(|id| self.only_scales(*id, &l)).collect();
+            scales.iter().for_each(|id| self.scales[id.index()] = true);
+            l = self.with_sums(&l);
+            spread = self.spread(&l).into_iter().filter(|id| !self.scales[id.index()]).collect();
+        }
+        let l = &l;
         self.start_folds(l);
         self.hold(&l.maps, true);
         self.run_over(l, &spread);
@@ -598,7 +626,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         self.hold(&spread, false);
         self.of_difference.fill(None);
         self.is_omitted.fill(false);
-        self.is_summed.fill(false);
+        self.by_row.fill(None);
+        self.summed.fill(None);
         self.scales.fill(false);
     }
 
@@ -610,33 +639,61 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         uses
     }
 
-    /// A loop over pairs and components without the products that only one sum looks at.
+    /// A loop over pairs and components without the products that only sums look at, and without the differences that only
+    /// such products look at: to compute them again costs less than to store them.
     fn with_sums(&mut self, l: &Loop) -> Loop {
+        let uses = self.uses(l);
         let mut maps = l.maps.clone();
-        if l.domain == Domain::Triple {
-            let uses = self.uses(l);
-            for &fold in &l.folds {
-                let Op::Fold(Fold::Sum, _, x) = self.graph[fold].op else { continue };
-                if uses[x.index()] == 1 && maps.contains(&x) && self.is_simple_product(x) {
-                    self.is_summed[x.index()] = true;
-                    maps.retain(|map| *map != x);
-                }
+        let summand = |fold: &Id| match self.graph[*fold].op {
+            Op::Fold(Fold::Sum, _, x) => Some(x),
+            _ => None,
+        };
+        let summands: Vec<Id> = l.folds.iter().filter_map(summand).collect();
+        for &x in &summands {
+            let is_only_summed = uses[x.index()] == summands.iter().filter(|y| **y == x).count();
+            let is_difference = self.by_row[x.index()].is_some();
+            if maps.contains(&x) && is_only_summed && (is_difference || self.is_simple_product(x)) {
+                self.summed[x.index()] = Some(if is_difference { vec![x] } else { self.mentioned(x) });
+                maps.retain(|map| *map != x);
+            }
+        }
+        // One difference of a product is computed as it is added up; a second one has a register.
+        let mut has_difference = vec![false; self.graph.nodes.len()];
+        for &id in l.maps.iter().filter(|id| self.by_row[id.index()].is_some()) {
+            let looks = |product: &Id| self.summed[product.index()].as_ref().is_some_and(|of| of.contains(&id));
+            let products: Vec<Id> = l.maps.iter().copied().filter(looks).collect();
+            if products.len() == uses[id.index()] && products.iter().all(|p| !has_difference[p.index()]) {
+                products.iter().for_each(|p| has_difference[p.index()] = true);
+                maps.retain(|map| *map != id);
             }
         }
         Loop { maps, ..l.clone() }
     }
 
-    /// Whether a node is a product of one or two vectors, at most one number per pair, and numbers of the query.
+    /// Whether a node is a product of one or two vectors, of which one at least is not the query's alone, at most one
+    /// number per pair, and numbers of the query.
     fn is_simple_product(&self, id: Id) -> bool {
-        let Op::Map(Map::Mul, factors) = &self.graph[id].op else { return false };
-        if self.of_difference[id.index()].is_some() {
+        if !matches!(self.graph[id].op, Op::Map(Map::Mul, _)) || self.of_difference[id.index()].is_some() {
             return false;
         }
-        let factors: Vec<Id> = factors.iter().copied().filter(|f| !self.is_omitted[f.index()]).collect();
-        let vectors = factors.iter().filter(|f| self.graph[**f].has(Axis::E)).count();
-        let per_pair = factors.iter().filter(|f| self.graph[**f].has(Axis::N) && !self.graph[**f].has(Axis::E));
-        let scales = per_pair.clone().filter(|f| self.scales[f.index()]).count();
-        (1..=2).contains(&vectors) && scales == per_pair.count() && scales <= 1
+        let factors = self.mentioned(id);
+        let (vectors, numbers): (Vec<Id>, Vec<Id>) = factors.into_iter().partition(|f| self.graph[*f].has(Axis::E));
+        let per_pair: Vec<Id> = numbers.into_iter().filter(|f| self.graph[*f].has(Axis::N)).collect();
+        let differs = vectors.iter().any(|f| self.graph[*f].has(Axis::N));
+        let is_scaled = per_pair.len() <= 1 && per_pair.iter().all(|f| self.scales[f.index()]);
+        (1..=2).contains(&vectors.len()) && differs && is_scaled
+    }
+
+    /// The parts of a node of a loop over pairs and components that is a function of a difference.
+    fn row_difference(&self, id: Id, l: &Loop) -> Option<ByRow> {
+        let OfDifference { a, b, .. } = self.of_difference[id.index()].clone()?;
+        let is_row = |id: Id| Domain::of(self.graph.axes(id)) == Domain::RowVector && !l.maps.contains(&id);
+        let differs = |id: Id| self.graph[id].has(Axis::N) && self.graph[id].has(Axis::E);
+        match (is_row(a) && differs(b), is_row(b) && differs(a)) {
+            (true, _) => Some(ByRow { row: a, tokens: b, is_flipped: false }),
+            (_, true) => Some(ByRow { row: b, tokens: a, is_flipped: true }),
+            _ => None,
+        }
     }
 
     /// Whether a number per pair is a factor of vectors, and nothing else, in a loop over pairs and components.
@@ -789,7 +846,12 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     /// The stored operands of a loop over pairs and components that several tokens do not have side by side: vectors of
     /// the query, and numbers per token.
     fn spread(&self, l: &Loop) -> Vec<Id> {
-        let operands = l.maps.iter().chain(&l.folds).flat_map(|&id| self.mentioned(id));
+        let is_summed = |fold: &&Id| self.graph[**fold].op.operands().iter().any(|x| self.summed[x.index()].is_some());
+        let folds = l.folds.iter().filter(|fold| !is_summed(fold));
+        let operands = l.maps.iter().chain(folds).flat_map(|&id| match self.by_row[id.index()] {
+            Some(ByRow { tokens, .. }) => vec![tokens],
+            None => self.mentioned(id),
+        });
         let is_spread = |id: &Id| {
             let is_stored =
                 !l.maps.contains(id) && !self.is_visibility(*id) && !matches!(self.graph[*id].op, Op::Number(_));
@@ -886,6 +948,11 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let Op::Map(map, operands) = &self.graph[id].op else { return };
         let exponent = self.constants[id.index()];
         let mut out = self.taken(id, at.inner.len());
+        if let Some(of) = self.difference_by_row(id, at) {
+            in_lanes(RowDifferences { of, out: &mut out });
+            self.registers[id.index()] = Register::Vector(out);
+            return;
+        }
         if let Some(OfDifference { function, a, b }) = self.of_difference[id.index()].clone() {
             let (a, b) = (self.operand(a, at), self.operand(b, at));
             let result = match (a, b) {
@@ -954,8 +1021,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let is_local = matches!(self.places[store], Place::Buffer(..));
         let row = if is_local { 0 } else { self.block.rows.start } + at.row;
         let head = self.size.head;
-        if self.is_summed[x.index()] {
-            self.sum_products(x, axis, at, &mut out, row);
+        if let Some(factors) = &self.summed[x.index()] {
+            self.sum_products(factors, axis, at, &mut out, row);
             self.stores[store] = out;
             return;
         }
@@ -1006,22 +1073,49 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         self.stores[store] = out;
     }
 
+    /// A difference of a vector of the query and those of several tokens side by side, if a node is a function of one.
+    fn difference_by_row(&self, id: Id, at: &At) -> Option<RowDifference<'_, T>> {
+        let ByRow { row, tokens, is_flipped } = self.by_row[id.index()]?;
+        let OfDifference { function, .. } = self.of_difference[id.index()].as_ref()?;
+        let sign = if is_flipped { -T::ONE } else { T::ONE };
+        match (self.operand(row, &at.of_row(self.size.head)), self.operand(tokens, at)) {
+            (Operand::Vector(row), Operand::Vector(tokens)) => {
+                Some(RowDifference { function: *function, sign, row, tokens })
+            }
+            _ => None,
+        }
+    }
+
     /// A sum of products over several tokens side by side, into the store of the sum.
-    fn sum_products(&self, product: Id, axis: Axis, at: &At, out: &mut [T], row: usize) {
+    fn sum_products(&self, factors: &[Id], axis: Axis, at: &At, out: &mut [T], row: usize) {
         let head = self.size.head;
         let count = at.inner.len() / head.max(1);
         let of_pairs = At { domain: Domain::Tile, row: at.row, token: at.token, inner: at.token..at.token + count };
-        let (mut by, mut factor, mut vectors) = (Operand::Number(T::ONE), T::ONE, [None; 2]);
-        for id in self.mentioned(product) {
-            let is_scale = self.scales[id.index()];
-            match self.operand(id, if is_scale { &of_pairs } else { at }) {
-                Operand::Number(x) => factor = factor * x,
-                scale if is_scale => by = scale,
-                Operand::Vector(xs) if vectors[0].is_none() => vectors[0] = Some(xs),
-                Operand::Vector(xs) => vectors[1] = Some(xs),
+        let (mut by, mut factor) = (Operand::Number(T::ONE), T::ONE);
+        let (mut x, mut y) = (None, Vectors::Row(&self.ones[..]));
+        for &id in factors {
+            if !self.graph[id].has(Axis::E) {
+                match self.operand(id, if self.scales[id.index()] { &of_pairs } else { at }) {
+                    Operand::Number(number) => factor = factor * number,
+                    scale => by = scale,
+                }
+                continue;
+            }
+            let difference = if self.is_register[id.index()] { None } else { self.difference_by_row(id, at) };
+            let is_row = Domain::of(self.graph.axes(id)) == Domain::RowVector;
+            let vector = match (difference, is_row) {
+                (Some(difference), _) => Vectors::Difference(difference),
+                (None, true) => Vectors::Row(self.entries(id, &at.of_row(head))),
+                (None, false) => Vectors::Tokens(self.entries(id, at)),
+            };
+            // What is no difference, or the query's, is the second factor.
+            match (x, vector) {
+                (None, Vectors::Tokens(_) | Vectors::Difference(_)) => x = Some(vector),
+                (Some(Vectors::Tokens(_)), Vectors::Difference(_)) => y = x.replace(vector).unwrap_or(y),
+                _ => y = vector,
             }
         }
-        let [Some(x), y] = vectors else { return };
+        let Some(x) = x else { return };
         let pairs = at.row * self.block.pitch + at.token - self.block.keys.start;
         let (over, out) = match axis {
             Axis::E => (Over::Components, &mut out[pairs..pairs + count]),
@@ -1029,6 +1123,14 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             _ => (Over::Queries, &mut out[at.token * head..(at.token + count) * head]),
         };
         in_lanes(Products { over, by, factor, x, y, length: head, out });
+    }
+
+    /// The numbers of an operand that is a vector.
+    fn entries(&self, id: Id, at: &At) -> &[T] {
+        match self.operand(id, at) {
+            Operand::Vector(xs) => xs,
+            Operand::Number(_) => &[],
+        }
     }
 
     fn store(&mut self, id: Id, at: &At) {

@@ -156,13 +156,75 @@ pub enum Over {
     Queries,
 }
 
-/// Σ c·x·y with a number c per token and vectors x and y, or x alone, none of it stored in between.
+/// f(x − y) or f(y − x) of a query's vector x and the vectors y of several tokens, side by side.
+#[derive(Clone, Copy)]
+pub struct RowDifference<'a, T> {
+    pub function: Function,
+    /// 1, or −1 for y − x.
+    pub sign: T,
+    pub row: &'a [T],
+    pub tokens: &'a [T],
+}
+
+/// A vector for every token: side by side, or of the query and the same for all, or a function of both.
+#[derive(Clone, Copy)]
+pub enum Vectors<'a, T> {
+    Tokens(&'a [T]),
+    Row(&'a [T]),
+    Difference(RowDifference<'a, T>),
+}
+
+/// All entries of a difference.
+pub struct RowDifferences<'a, T> {
+    pub of: RowDifference<'a, T>,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for RowDifferences<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let RowDifference { function, sign, row, tokens } = self.of;
+        let out = self.out;
+        // Which function it is, is looked at once.
+        match function {
+            Function::Absolute => differences(row, tokens, out, |x, y| Function::Absolute.of(sign * (x - y))),
+            Function::Sign => differences(row, tokens, out, |x, y| Function::Sign.of(sign * (x - y))),
+            Function::Square => differences(row, tokens, out, |x, y| Function::Square.of(sign * (x - y))),
+            Function::Cube => differences(row, tokens, out, |x, y| Function::Cube.of(sign * (x - y))),
+            Function::AbsoluteCube => differences(row, tokens, out, |x, y| Function::AbsoluteCube.of(sign * (x - y))),
+            Function::SignedSquare => differences(row, tokens, out, |x, y| Function::SignedSquare.of(sign * (x - y))),
+        }
+    }
+}
+
+#[inline(always)]
+fn differences<T: Real>(row: &[T], tokens: &[T], out: &mut [T], f: impl Fn(T, T) -> T) {
+    let length = row.len().max(1);
+    let (row, row_rest) = row.as_chunks::<16>();
+    for (out, own) in out.chunks_exact_mut(length).zip(tokens.chunks_exact(length)) {
+        let ((out, out_rest), (own, own_rest)) = (out.as_chunks_mut::<16>(), own.as_chunks::<16>());
+        for ((out, x), y) in out.iter_mut().zip(row).zip(own) {
+            for i in 0..16 {
+                out[i] = f(x[i], y[i]);
+            }
+        }
+        for ((out, x), y) in out_rest.iter_mut().zip(row_rest).zip(own_rest) {
+            *out = f(*x, *y);
+        }
+    }
+}
+
+/// Σ c·x·y with a number c per token and vectors x and y; none of it is stored in between.
 pub struct Products<'a, T> {
     pub over: Over,
     pub by: Operand<'a, T>,
     pub factor: T,
-    pub x: &'a [T],
-    pub y: Option<&'a [T]>,
+    /// What differs from token to token.
+    pub x: Vectors<'a, T>,
+    /// No difference.
+    pub y: Vectors<'a, T>,
     pub length: usize,
     pub out: &'a mut [T],
 }
@@ -174,77 +236,107 @@ impl<T: Real> pulp::WithSimd for Products<'_, T> {
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let Products { over, by, factor, x, y, length, out } = self;
         let by = |token: usize| factor * by.at(token);
-        // Whether there is a second vector, is looked at once.
-        match y {
-            Some(y) => products(over, by, [x, y], length, out, |[x, y]| x * y),
-            None => products(over, by, [x], length, out, |[x]| x),
+        let (y, step) = match y {
+            Vectors::Tokens(y) => (y, length),
+            Vectors::Row(y) | Vectors::Difference(RowDifference { row: y, .. }) => (y, 0),
+        };
+        match x {
+            Vectors::Tokens(x) => Sums { over, row: y, tokens: x, y, step, length }.to(out, by, |_, x| x),
+            Vectors::Row(x) => Sums { over, row: x, tokens: y, y, step, length }.to(out, by, |x, _| x),
+            Vectors::Difference(RowDifference { function, sign, row, tokens }) => {
+                let sums = Sums { over, row, tokens, y, step, length };
+                // Which function it is, is looked at once.
+                match function {
+                    Function::Absolute => sums.to(out, by, |x, y| Function::Absolute.of(sign * (x - y))),
+                    Function::Sign => sums.to(out, by, |x, y| Function::Sign.of(sign * (x - y))),
+                    Function::Square => sums.to(out, by, |x, y| Function::Square.of(sign * (x - y))),
+                    Function::Cube => sums.to(out, by, |x, y| Function::Cube.of(sign * (x - y))),
+                    Function::AbsoluteCube => sums.to(out, by, |x, y| Function::AbsoluteCube.of(sign * (x - y))),
+                    Function::SignedSquare => sums.to(out, by, |x, y| Function::SignedSquare.of(sign * (x - y))),
+                }
+            }
         }
     }
 }
 
-#[inline(always)]
-fn products<T: Real, const K: usize>(
+/// Σ c·f(row, tokens)·y; y goes on by `step` numbers from token to token.
+struct Sums<'a, T> {
     over: Over,
-    by: impl Fn(usize) -> T,
-    vectors: [&[T]; K],
+    row: &'a [T],
+    tokens: &'a [T],
+    y: &'a [T],
+    step: usize,
     length: usize,
-    out: &mut [T],
-    f: impl Fn([T; K]) -> T,
-) {
-    let tokens = vectors[0].len() / length.max(1);
-    let of_token = |token: usize| vectors.map(|v| &v[token * length..(token + 1) * length]);
-    match over {
-        Over::Components => {
-            for (token, out) in out.iter_mut().enumerate().take(tokens) {
-                let own = of_token(token);
-                let (chunks, rest) = (length / 16, length / 16 * 16..length);
-                let mut strands = [T::ZERO; 16];
-                for chunk in 0..chunks {
-                    let own = own.map(|v| sixteen(v, 16 * chunk));
-                    for i in 0..16 {
-                        strands[i] += f(own.map(|v| v[i]));
+}
+
+impl<T: Real> Sums<'_, T> {
+    /// The vectors of a token: of the query, its own, and y.
+    #[inline(always)]
+    fn of_token(&self, token: usize) -> [&[T]; 3] {
+        let own = &self.tokens[token * self.length..(token + 1) * self.length];
+        [&self.row[..self.length], own, &self.y[token * self.step..token * self.step + self.length]]
+    }
+
+    #[inline(always)]
+    fn to(&self, out: &mut [T], by: impl Fn(usize) -> T, f: impl Fn(T, T) -> T) {
+        let length = self.length.max(1);
+        let count = self.tokens.len() / length;
+        match self.over {
+            Over::Components => {
+                for (token, out) in out.iter_mut().enumerate().take(count) {
+                    let [a, b, c] = self.of_token(token);
+                    let ((a, a_rest), (b, b_rest), (c, c_rest)) =
+                        (a.as_chunks::<16>(), b.as_chunks::<16>(), c.as_chunks::<16>());
+                    let mut strands = [T::ZERO; 16];
+                    for ((a, b), c) in a.iter().zip(b).zip(c) {
+                        for i in 0..16 {
+                            strands[i] += f(a[i], b[i]) * c[i];
+                        }
                     }
-                }
-                *out = by(token) * rest.fold(folded(strands), |sum, i| sum + f(own.map(|v| v[i])));
-            }
-        }
-        Over::Tokens => {
-            // A stretch of the sum stays in registers while all tokens pass.
-            let (chunks, rest) = out[..length].as_chunks_mut::<STRETCH>();
-            let done = STRETCH * chunks.len();
-            for (chunk, sums) in chunks.iter_mut().enumerate() {
-                let mut own = *sums;
-                for token in 0..tokens {
-                    let by = by(token);
-                    let first = of_token(token).map(|v| sixteen(v, STRETCH * chunk));
-                    let second = of_token(token).map(|v| sixteen(v, STRETCH * chunk + 16));
-                    for i in 0..16 {
-                        own[i] += by * f(first.map(|v| v[i]));
-                        own[16 + i] += by * f(second.map(|v| v[i]));
-                    }
-                }
-                *sums = own;
-            }
-            for token in 0..tokens {
-                let (by, own) = (by(token), of_token(token));
-                for (i, out) in rest.iter_mut().enumerate() {
-                    *out += by * f(own.map(|v| v[done + i]));
+                    let rest = a_rest.iter().zip(b_rest).zip(c_rest);
+                    *out = by(token) * rest.fold(folded(strands), |sum, ((a, b), c)| sum + f(*a, *b) * *c);
                 }
             }
-        }
-        Over::Queries => {
-            for (token, out) in out.chunks_exact_mut(length.max(1)).enumerate().take(tokens) {
-                let (by, own) = (by(token), of_token(token));
-                let (chunks, rest) = out.as_chunks_mut::<16>();
+            Over::Tokens => {
+                // A stretch of the sum stays in registers while all tokens pass.
+                let (chunks, rest) = out[..length].as_chunks_mut::<16>();
                 let done = 16 * chunks.len();
-                for (chunk, out) in chunks.iter_mut().enumerate() {
-                    let own = own.map(|v| sixteen(v, 16 * chunk));
-                    for i in 0..16 {
-                        out[i] += by * f(own.map(|v| v[i]));
+                for (at, sums) in chunks.iter_mut().enumerate() {
+                    let mut own = *sums;
+                    for token in 0..count {
+                        let by = by(token);
+                        let [a, b, c] = self.of_token(token);
+                        let (a, b, c) =
+                            (&a.as_chunks::<16>().0[at], &b.as_chunks::<16>().0[at], &c.as_chunks::<16>().0[at]);
+                        for i in 0..16 {
+                            own[i] += by * c[i] * f(a[i], b[i]);
+                        }
+                    }
+                    *sums = own;
+                }
+                for token in 0..count {
+                    let (by, [a, b, c]) = (by(token), self.of_token(token));
+                    for (i, out) in rest.iter_mut().enumerate() {
+                        *out += by * c[done + i] * f(a[done + i], b[done + i]);
                     }
                 }
-                for (i, out) in rest.iter_mut().enumerate() {
-                    *out += by * f(own.map(|v| v[done + i]));
+            }
+            Over::Queries => {
+                for (token, out) in out.chunks_exact_mut(length).enumerate().take(count) {
+                    let (by, [a, b, c]) = (by(token), self.of_token(token));
+                    let ((a, a_rest), (b, b_rest), (c, c_rest)) =
+                        (a.as_chunks::<16>(), b.as_chunks::<16>(), c.as_chunks::<16>());
+                    let (out, out_rest) = out.as_chunks_mut::<16>();
+                    for (((out, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+                        let mut own = *out;
+                        for i in 0..16 {
+                            own[i] += by * c[i] * f(a[i], b[i]);
+                        }
+                        *out = own;
+                    }
+                    for (((out, a), b), c) in out_rest.iter_mut().zip(a_rest).zip(b_rest).zip(c_rest) {
+                        *out += by * *c * f(*a, *b);
+                    }
                 }
             }
         }
@@ -271,8 +363,11 @@ pub fn sum<T: Real>(xs: &[T]) -> T {
 }
 
 /// The sum of sixteen strands, by halves.
+///
+/// They pass through memory: seen together with the loop that makes them, the halves would decide how wide that runs.
 #[inline(always)]
 fn folded<T: Real>(strands: [T; 16]) -> T {
+    let strands = std::hint::black_box(strands);
     let eight: [T; 8] = std::array::from_fn(|i| strands[i] + strands[i + 8]);
     let four: [T; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
     (four[0] + four[2]) + (four[1] + four[3])
