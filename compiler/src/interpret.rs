@@ -826,7 +826,11 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             Domain::Triple => {
                 let (of_tokens, of_row): (Vec<Id>, Vec<Id>) =
                     spread.iter().partition(|id| self.graph[**id].has(Axis::N));
-                let group = (GROUP_ENTRIES / size.head.max(1)).max(1);
+                // Where nothing is stored in between, all tokens are one group.
+                let group = match l.maps.is_empty() && spread.is_empty() {
+                    true => size.tokens.max(1),
+                    false => (GROUP_ENTRIES / size.head.max(1)).max(1),
+                };
                 for r in 0..rows {
                     let seen = self.seen(r);
                     self.hold(spread, false);

@@ -5,6 +5,26 @@ use crate::ir::{Func, rational::to_f64};
 use crate::plan::graph::{Id, Map, Op};
 use crate::primitives::real::Real;
 
+/// Runs `$run` with `$f` for the function that `$function` is: which one, is looked at once and not for every number.
+macro_rules! with_function {
+    ($function:expr, $f:ident => $run:expr) => {{
+        macro_rules! run {
+            ($name:ident) => {{
+                let $f = |x: T| Function::$name.of(x);
+                $run
+            }};
+        }
+        match $function {
+            Function::Absolute => run!(Absolute),
+            Function::Sign => run!(Sign),
+            Function::Square => run!(Square),
+            Function::Cube => run!(Cube),
+            Function::AbsoluteCube => run!(AbsoluteCube),
+            Function::SignedSquare => run!(SignedSquare),
+        }
+    }};
+}
+
 /// An operand inside of a loop.
 #[derive(Clone, Copy)]
 pub enum Operand<'a, T> {
@@ -187,15 +207,7 @@ impl<T: Real> pulp::WithSimd for RowDifferences<'_, T> {
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let RowDifference { function, sign, row, tokens } = self.of;
         let out = self.out;
-        // Which function it is, is looked at once.
-        match function {
-            Function::Absolute => differences(row, tokens, out, |x, y| Function::Absolute.of(sign * (x - y))),
-            Function::Sign => differences(row, tokens, out, |x, y| Function::Sign.of(sign * (x - y))),
-            Function::Square => differences(row, tokens, out, |x, y| Function::Square.of(sign * (x - y))),
-            Function::Cube => differences(row, tokens, out, |x, y| Function::Cube.of(sign * (x - y))),
-            Function::AbsoluteCube => differences(row, tokens, out, |x, y| Function::AbsoluteCube.of(sign * (x - y))),
-            Function::SignedSquare => differences(row, tokens, out, |x, y| Function::SignedSquare.of(sign * (x - y))),
-        }
+        with_function!(function, f => differences(row, tokens, out, |x, y| f(sign * (x - y))));
     }
 }
 
@@ -245,15 +257,7 @@ impl<T: Real> pulp::WithSimd for Products<'_, T> {
             Vectors::Row(x) => Sums { over, row: x, tokens: y, y, step, length }.to(out, by, |x, _| x),
             Vectors::Difference(RowDifference { function, sign, row, tokens }) => {
                 let sums = Sums { over, row, tokens, y, step, length };
-                // Which function it is, is looked at once.
-                match function {
-                    Function::Absolute => sums.to(out, by, |x, y| Function::Absolute.of(sign * (x - y))),
-                    Function::Sign => sums.to(out, by, |x, y| Function::Sign.of(sign * (x - y))),
-                    Function::Square => sums.to(out, by, |x, y| Function::Square.of(sign * (x - y))),
-                    Function::Cube => sums.to(out, by, |x, y| Function::Cube.of(sign * (x - y))),
-                    Function::AbsoluteCube => sums.to(out, by, |x, y| Function::AbsoluteCube.of(sign * (x - y))),
-                    Function::SignedSquare => sums.to(out, by, |x, y| Function::SignedSquare.of(sign * (x - y))),
-                }
+                with_function!(function, f => sums.to(out, by, |x, y| f(sign * (x - y))));
             }
         }
     }
@@ -447,15 +451,7 @@ impl<T: Real> pulp::WithSimd for Differences<'_, T> {
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let Differences { function, a, b, out } = self;
-        // Which function it is, is looked at once.
-        match function {
-            Function::Absolute => pairs(a, b, out, |x, y| Function::Absolute.of(x - y)),
-            Function::Sign => pairs(a, b, out, |x, y| Function::Sign.of(x - y)),
-            Function::Square => pairs(a, b, out, |x, y| Function::Square.of(x - y)),
-            Function::Cube => pairs(a, b, out, |x, y| Function::Cube.of(x - y)),
-            Function::AbsoluteCube => pairs(a, b, out, |x, y| Function::AbsoluteCube.of(x - y)),
-            Function::SignedSquare => pairs(a, b, out, |x, y| Function::SignedSquare.of(x - y)),
-        }
+        with_function!(function, f => pairs(a, b, out, |x, y| f(x - y)));
     }
 }
 

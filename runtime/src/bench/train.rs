@@ -92,27 +92,45 @@ pub fn report(task: &Task, setting: &Setting) -> Result<String, String> {
         let settings = settings(&task.size, *batch, task.window)?;
         let model = settings.model(VOCABULARY)?;
         let bound = bound(&model, batch * task.window, setting.threads);
-        let mut running: Vec<Running<Contender>> = Vec::new();
-        for (i, recipe) in task.recipes.iter().enumerate() {
-            for who in [Who::Ours, Who::Eager, Who::Compile] {
-                if who != Who::Ours && i > 0 && !task.all_in_torch {
-                    continue;
-                }
+        for contenders in rounds(task, setting.python.is_some()) {
+            let mut running: Vec<Running<Contender>> = Vec::new();
+            for (recipe, who) in &contenders {
+                let Some(command) = command(task, setting, recipe, *who, *batch, &model) else { continue };
                 eprintln!("starting {} ({recipe}, batch {batch})", who.name());
-                let Some(command) = command(task, setting, recipe, who, *batch, &model) else { continue };
-                match turns::start((recipe.clone(), who), command, setting.threads) {
+                match turns::start((recipe.clone(), *who), command, setting.threads) {
                     Some(one) => running.push(one),
                     None => eprintln!("  it did not start"),
                 }
             }
+            eprintln!("measuring at batch {batch}");
+            let measured = turns::measure(running, setting.repetitions, &mut probe);
+            let all = rows_of(&task.recipes[0], &measured, *batch, task.window, bound);
+            // Ours are shown once, from the round they have among themselves.
+            let shown = contenders.last().map(|(_, who)| who.name());
+            rows.extend(all.into_iter().filter(|row| Some(row[2].as_str()) == shown));
         }
-        eprintln!("measuring at batch {batch}");
-        let measured = turns::measure(running, setting.repetitions, &mut probe);
-        rows.extend(rows_of(&measured, *batch, task.window, bound));
     }
     let header =
         ["recipe", "batch", "trainer", "s/step", "tokens/s", "× ours", "× first recipe", "of the bound", "peak MiB"];
     Ok(markdown(&header, &rows))
+}
+
+/// Who takes turns with whom: our recipes with each other, and each of PyTorch's contenders with ours. Not all at once: a
+/// large batch in eager PyTorch needs most of a machine's memory.
+fn rounds(task: &Task, has_torch: bool) -> Vec<Vec<Contender>> {
+    let ours = |recipe: &String| (recipe.clone(), Who::Ours);
+    let mut rounds = vec![task.recipes.iter().map(ours).collect()];
+    let in_torch = match (has_torch, task.all_in_torch) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => task.recipes.len(),
+    };
+    for recipe in &task.recipes[..in_torch] {
+        for who in [Who::Eager, Who::Compile] {
+            rounds.push(vec![ours(recipe), (recipe.clone(), who)]);
+        }
+    }
+    rounds
 }
 
 fn command(
@@ -139,27 +157,29 @@ fn command(
     Some(command)
 }
 
-fn rows_of(measured: &[Measured<Contender>], batch: usize, window: usize, bound: f64) -> Vec<Vec<String>> {
+/// The rows of a round.
+fn rows_of(first: &str, measured: &[Measured<Contender>], batch: usize, window: usize, bound: f64) -> Vec<Vec<String>> {
     let median_of = |recipe: &str, who: Who| {
         let found = measured.iter().find(|m| m.contender.0 == recipe && m.contender.1 == who);
         found.map_or(f64::NAN, Measured::median)
     };
-    let first = measured.first().map_or(String::new(), |m| m.contender.0.clone());
+    let ratio = |ms: f64, of: f64| if of.is_finite() { format!("{:.2}", ms / of) } else { "–".to_string() };
     let row = |m: &Measured<Contender>| {
         let ms = m.median();
         let (recipe, who) = &m.contender;
-        let of_bound = match (who, *recipe == first) {
+        let of_bound = match (who, recipe == first) {
             (Who::Ours, true) => format!("{:.0} %", 100.0 * bound * 1e3 / ms),
             _ => "–".to_string(),
         };
+        let of_first = if *who == Who::Ours { median_of(first, Who::Ours) } else { f64::NAN };
         vec![
             recipe.clone(),
             batch.to_string(),
             who.name().to_string(),
             format!("{:.2}", ms / 1e3),
             format!("{:.0}", (batch * window) as f64 / ms * 1e3),
-            format!("{:.2}", ms / median_of(recipe, Who::Ours)),
-            format!("{:.2}", ms / median_of(&first, *who)),
+            ratio(ms, median_of(recipe, Who::Ours)),
+            ratio(ms, of_first),
             of_bound,
             format!("{:.0}", m.peak_kib as f64 / 1024.0),
         ]
