@@ -129,11 +129,21 @@ struct Block {
     pitch: usize,
 }
 
-/// A value inside of a loop.
+/// A value inside of a loop: a number, or a vector; the vector's room stays when it is a number.
 #[derive(Debug)]
-enum Register<T> {
-    Number(T),
-    Vector(Aligned<T>),
+struct Register<T> {
+    number: Option<T>,
+    vector: Aligned<T>,
+}
+
+impl<T: Real> Register<T> {
+    fn empty() -> Register<T> {
+        Register { number: Some(T::ZERO), vector: Aligned::new() }
+    }
+
+    fn of(vector: Aligned<T>) -> Register<T> {
+        Register { number: None, vector }
+    }
 }
 
 /// Where a loop stands: the row of the block, the token, and the stretch its inner direction runs over.
@@ -252,7 +262,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             kept: vec![],
             dropout: None,
             block: Block { rows: 0..0, keys: 0..0, pitch: width.max(1) },
-            registers: graph.nodes.iter().map(|_| Register::Number(T::ZERO)).collect(),
+            registers: graph.nodes.iter().map(|_| Register::empty()).collect(),
             is_register: vec![false; graph.nodes.len()],
             scales: vec![false; graph.nodes.len()],
             of_difference: vec![None; graph.nodes.len()],
@@ -329,9 +339,9 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     fn operand(&self, id: Id, at: &At) -> Operand<'_, T> {
         if self.is_register[id.index()] {
             return match &self.registers[id.index()] {
-                Register::Number(x) => Operand::Number(*x),
+                Register { number: Some(x), .. } => Operand::Number(*x),
                 // A register may hold more tokens than are left.
-                Register::Vector(xs) => Operand::Vector(&xs[..at.inner.len().min(xs.len())]),
+                Register { vector: xs, .. } => Operand::Vector(&xs[..at.inner.len().min(xs.len())]),
             };
         }
         if matches!(self.graph[id].op, Op::Number(_)) {
@@ -875,7 +885,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             Operand::Vector(xs) => out.chunks_exact_mut(xs.len().max(1)).for_each(|own| own.copy_from_slice(xs)),
             Operand::Number(x) => out.fill(x),
         }
-        self.registers[id.index()] = Register::Vector(out);
+        self.registers[id.index()] = Register::of(out);
     }
 
     /// Puts the numbers of some tokens into their register, each once for every component.
@@ -887,13 +897,12 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             Operand::Number(x) => out.fill(x),
             Operand::Vector(xs) => in_lanes(Stretched { of: xs, length: self.size.head, out: &mut out }),
         }
-        self.registers[id.index()] = Register::Vector(out);
+        self.registers[id.index()] = Register::of(out);
     }
 
     /// The vector of a register, as long as is wanted; what is in it is to be overwritten.
     fn taken(&mut self, id: Id, length: usize) -> Aligned<T> {
-        let old = std::mem::replace(&mut self.registers[id.index()], Register::Number(T::ZERO));
-        let mut out = if let Register::Vector(out) = old { out } else { Aligned::new() };
+        let mut out = std::mem::replace(&mut self.registers[id.index()], Register::empty()).vector;
         out.resize(length);
         out
     }
@@ -954,16 +963,16 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         let mut out = self.taken(id, at.inner.len());
         if let Some(of) = self.difference_by_row(id, at) {
             in_lanes(RowDifferences { of, out: &mut out });
-            self.registers[id.index()] = Register::Vector(out);
+            self.registers[id.index()] = Register::of(out);
             return;
         }
         if let Some(OfDifference { function, a, b }) = self.of_difference[id.index()].clone() {
             let (a, b) = (self.operand(a, at), self.operand(b, at));
             let result = match (a, b) {
-                (Operand::Number(a), Operand::Number(b)) => Register::Number(function.of(a - b)),
+                (Operand::Number(a), Operand::Number(b)) => Register { number: Some(function.of(a - b)), vector: out },
                 _ => {
                     in_lanes(Differences { function, a, b, out: &mut out });
-                    Register::Vector(out)
+                    Register::of(out)
                 }
             };
             self.registers[id.index()] = result;
@@ -991,10 +1000,10 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             };
         }
         let result = match values.iter().any(|v| matches!(v.value, Operand::Vector(_))) {
-            false => Register::Number(apply(map, exponent, values)),
+            false => Register { number: Some(apply(map, exponent, values)), vector: out },
             true => {
                 in_lanes(All { map, exponent, values, out: &mut out });
-                Register::Vector(out)
+                Register::of(out)
             }
         };
         self.registers[id.index()] = result;
@@ -1015,7 +1024,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             in_lanes(Scaled { of: (i == 0).then_some(first), by, length, out: &mut out });
         }
         vectors.for_each(|x| in_lanes(Multiplied { by: x, out: &mut out }));
-        self.registers[id.index()] = Register::Vector(out);
+        self.registers[id.index()] = Register::of(out);
     }
 
     fn fold(&mut self, id: Id, at: &At) {
@@ -1157,8 +1166,8 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         };
         let out_part = &mut out[start..start + at.inner.len()];
         match &self.registers[id.index()] {
-            Register::Number(x) => out_part.fill(*x),
-            Register::Vector(xs) => out_part.copy_from_slice(xs),
+            Register { number: Some(x), .. } => out_part.fill(*x),
+            Register { vector: xs, .. } => out_part.copy_from_slice(xs),
         }
         self.stores[store] = out;
     }

@@ -19,10 +19,10 @@ impl<T: Real> Aligned<T> {
         Aligned { entries: Vec::new(), start: 0, length: 0 }
     }
 
-    /// As long as is wanted; what is in it is to be overwritten.
+    /// As long as is wanted; what is in it is to be overwritten. Rows often grow one by one, so room doubles.
     pub fn resize(&mut self, length: usize) {
-        let room = length + LINE / size_of::<T>();
-        if self.entries.len() < room {
+        if self.entries.len() < length + LINE / size_of::<T>() {
+            let room = (length + LINE / size_of::<T>()).next_power_of_two();
             self.entries = vec![T::ZERO; room];
             self.start = self.entries.as_ptr().align_offset(LINE).min(room - length);
         }

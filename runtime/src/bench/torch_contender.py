@@ -104,7 +104,10 @@ def once():
 
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for _ in range(2):
-    once()
+    ms = once()
 print("ready", flush=True)
 for _ in sys.stdin:
-    print(once(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base, flush=True)
+    if ms < 500:  # a short pass is timed right after another one, as in worker.rs
+        once()
+    ms = once()
+    print(ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base, flush=True)

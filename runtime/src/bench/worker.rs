@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
+/// A pass shorter than this is timed right after another one; PyTorch's contenders do the same.
+const SHORT_MS: f64 = 500.0;
+
 /// Serves requests until the input ends; memory is what is needed beyond that of now.
 pub fn serve(once: impl FnMut()) {
     let base = peak_kib().unwrap_or(0);
@@ -32,10 +35,15 @@ pub fn answer(mut once: impl FnMut(), memory: impl Fn() -> u64) {
         once();
     }
     println!("ready");
+    let mut ms = start.elapsed().as_secs_f64() * 1e3 / 2.0;
     for _ in std::io::stdin().lock().lines() {
+        // What others left in the caches would count for a short pass.
+        if ms < SHORT_MS {
+            once();
+        }
         let start = Instant::now();
         once();
-        let ms = start.elapsed().as_secs_f64() * 1e3;
+        ms = start.elapsed().as_secs_f64() * 1e3;
         println!("{ms} {}", memory());
         let _ = std::io::stdout().flush();
     }
