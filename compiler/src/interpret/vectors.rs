@@ -393,14 +393,6 @@ pub enum Function {
     SignedSquare,
 }
 
-/// f(a − b).
-#[derive(Clone, Debug)]
-pub struct OfDifference {
-    pub function: Function,
-    pub a: Id,
-    pub b: Id,
-}
-
 /// The function and the argument of a node that is one of these.
 pub fn unary(op: &Op) -> Option<(Function, Id)> {
     let Op::Map(map, of) = op else { return None };
@@ -519,7 +511,7 @@ impl<T: Real> pulp::WithSimd for All<'_, '_, T> {
             Map::Call(Func::Abs) => each.to(out, |x| x.absolute()),
             Map::Call(Func::Sign) => each.to(out, |x| x.signum0()),
             Map::Positive => each.to(out, |x| x.larger(T::ZERO)),
-            Map::Select => selected([0, 1, 2, 3].map(|i| values[i].value), out),
+            Map::Select => selected([values[0].value, values[1].value, values[2].value, values[3].value], out),
         }
     }
 }
@@ -568,24 +560,28 @@ fn added<T: Real>(values: &[Term<T>], out: &mut [T]) {
     }
 }
 
-/// Two or three factors at once, then one more at a time.
+/// All numbers among the factors as one, with up to three vectors at once, then one more vector at a time.
 #[inline(always)]
 fn multiplied<T: Real>(values: &[Term<T>], out: &mut [T]) {
-    if let [a, b, c, rest @ ..] = values
-        && let [Operand::Vector(a), Operand::Vector(b), Operand::Vector(c)] = [a.value, b.value, c.value]
-    {
-        for (((y, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
-            *y = *a * *b * *c;
+    let number = values.iter().fold(T::ONE, |product, factor| match factor.value {
+        Operand::Number(x) => product * x,
+        Operand::Vector(_) => product,
+    });
+    let mut vectors = values.iter().filter_map(|factor| match factor.value {
+        Operand::Vector(xs) => Some(xs),
+        Operand::Number(_) => None,
+    });
+    match (vectors.next(), vectors.next(), vectors.next()) {
+        (Some(a), Some(b), Some(c)) => {
+            for (((y, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+                *y = number * *a * *b * *c;
+            }
         }
-        return rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
+        (Some(a), Some(b), None) => pairs(Operand::Vector(a), Operand::Vector(b), out, |a, b| number * a * b),
+        (Some(a), ..) => Each { of: Operand::Vector(a) }.to(out, |a| number * a),
+        (None, ..) => out.fill(number),
     }
-    match values {
-        [a, b, rest @ ..] => {
-            pairs(a.value, b.value, out, |x, y| x * y);
-            rest.iter().for_each(|factor| next(out, factor.value, |product, x| product * x));
-        }
-        _ => Each { of: values[0].value }.to(out, |x| x),
-    }
+    vectors.for_each(|xs| next(out, Operand::Vector(xs), |product, x| product * x));
 }
 
 /// y = f(a, b).
@@ -626,20 +622,20 @@ fn selected<T: Real>([a, b, x, z]: [Operand<T>; 4], out: &mut [T]) {
     let (chunks, rest) = out.as_chunks_mut::<16>();
     let done = 16 * chunks.len();
     for (i, y) in chunks.iter_mut().enumerate() {
-        let [a, b, x, z] = [a, b, x, z].map(|of| of.sixteen(16 * i));
+        let (a, b, x, z) = (a.sixteen(16 * i), b.sixteen(16 * i), x.sixteen(16 * i), z.sixteen(16 * i));
         for j in 0..16 {
             y[j] = if a[j] <= b[j] { x[j] } else { z[j] };
         }
     }
     for (i, y) in rest.iter_mut().enumerate() {
-        let [a, b, x, z] = [a, b, x, z].map(|of| of.at(done + i));
-        *y = if a <= b { x } else { z };
+        let at = done + i;
+        *y = if a.at(at) <= b.at(at) { x.at(at) } else { z.at(at) };
     }
 }
 
 impl<T: Real> Operand<'_, T> {
     #[inline(always)]
-    fn at(&self, i: usize) -> T {
+    pub fn at(&self, i: usize) -> T {
         match self {
             Operand::Number(x) => *x,
             Operand::Vector(xs) => xs[i],
