@@ -24,7 +24,8 @@ impl Size {
 
 /// Entries of a tile; more would leave the cache.
 const TILE_ENTRIES: usize = 1 << 15;
-const MOST_ROWS: usize = 64;
+/// A multiple of what the matrix multiplication takes at once, 6; with more, more of a causal tile is not seen.
+const MOST_ROWS: usize = 48;
 const LEAST_ROWS: usize = 8;
 
 /// The tokens that some of the queries see, from the first one of a panel on.

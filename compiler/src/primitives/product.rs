@@ -84,7 +84,11 @@ pub fn distances<T: Real>(
     (out, pitch): (&mut [T], usize),
 ) {
     multiply([m, n, width], (out, Strides::rows(pitch)), false, (x, Strides::rows(width)), columns);
-    let of_y: Vec<T> = y.chunks(width).take(n).map(square).collect();
+    // A loop and no `collect`, which would not be compiled for registers as wide as the caller's.
+    let mut of_y = vec![T::ZERO; n];
+    for (of_y, y) in of_y.iter_mut().zip(y.chunks_exact(width)) {
+        *of_y = square(y);
+    }
     let (two, close) = (T::of(2.0), T::of(CLOSE));
     for (i, x) in x.chunks(width).take(m).enumerate() {
         let of_x = square(x);
