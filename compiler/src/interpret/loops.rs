@@ -73,6 +73,8 @@ struct Folded<T> {
     axis: Axis,
     of: Summand<T>,
     to: Entries,
+    /// Whether every run adds to the same number.
+    is_total: bool,
 }
 
 enum Summand<T> {
@@ -157,7 +159,8 @@ impl<T: Real> Machine<'_, '_, T> {
             Source::Stored(entries) if is_per_pair => entries,
             _ => self.sources.entries(id, fusion.domain),
         };
-        Some(Folded { fold, axis, of, to })
+        let is_total = Domain::of(self.graph.axes(id)) == Domain::Scalar;
+        Some(Folded { fold, axis, of, to, is_total })
     }
 
     /// What is no difference, or the query's, is the second of two vectors.
@@ -169,9 +172,7 @@ impl<T: Real> Machine<'_, '_, T> {
         };
         let factor = |id: Id| match fusion.by_row(id) {
             Some(by_row) if !fusion.is_register(id) => Factor::Compared(self.compared(by_row, fusion)),
-            _ if Domain::of(self.graph.axes(id)) == Domain::RowVector => {
-                Factor::Row(self.sources.stored(id, fusion.domain))
-            }
+            _ if Domain::of(self.graph.axes(id)) == Domain::RowVector => Factor::Row(self.source(id, fusion)),
             _ => Factor::Tokens(self.source(id, fusion)),
         };
         let mut vectors: Vec<Factor<T>> = vectors.into_iter().map(factor).collect();
@@ -388,7 +389,7 @@ impl<T: Real> Machine<'_, '_, T> {
         RowDifference { function: *function, sign: *sign, row, tokens }
     }
 
-    fn fold(&mut self, Folded { fold, axis, of, to }: &Folded<T>, domain: Domain, at: &At) {
+    fn fold(&mut self, Folded { fold, axis, of, to, is_total }: &Folded<T>, domain: Domain, at: &At) {
         let Array::Store(store) = to.array else { return };
         let mut out = std::mem::take(&mut self.stores[store]);
         let start = to.start(at);
@@ -396,20 +397,14 @@ impl<T: Real> Machine<'_, '_, T> {
         match of {
             Summand::Product { numbers, vectors } => self.sum_products(numbers, vectors, *axis, at, own),
             Summand::Value(x) if domain == Domain::Triple => self.fold_group(*axis, self.fetch(x, at), at, own),
-            // Along the inner direction the fold is a number; across it, entries are added to what is there.
-            Summand::Value(x) => match (to.extent, *fold, self.fetch(x, at)) {
-                (Extent::One, fold, value) => {
-                    let total = match (fold, value) {
-                        (Fold::Sum, Operand::Vector(xs)) => in_lanes(Total(xs)),
-                        (Fold::Sum, Operand::Number(x)) => x * T::of(at.length as f64),
-                        (Fold::Max, Operand::Vector(xs)) => xs.iter().fold(-T::INFINITY, |m, x| m.larger(*x)),
-                        (Fold::Max, Operand::Number(x)) => x,
-                    };
-                    let is_over_all = to.per_row + to.per_query == 0 && domain != Domain::KeyVector;
-                    own[0] = if is_over_all { own[0] + total } else { total };
-                }
-                (_, _, Operand::Number(x)) => add_number(own, x),
-                (_, _, Operand::Vector(xs)) => in_lanes(Added { vectors: xs, out: own }),
+            Summand::Value(x) if to.extent == Extent::One => {
+                let along = along(*fold, self.fetch(x, at), at.length);
+                own[0] = if *is_total { own[0] + along } else { along };
+            }
+            // Across the inner direction, entries are added to what is there.
+            Summand::Value(x) => match self.fetch(x, at) {
+                Operand::Number(x) => add_number(own, x),
+                Operand::Vector(xs) => in_lanes(Added { vectors: xs, out: own }),
             },
         }
         self.stores[store] = out;
@@ -484,5 +479,15 @@ impl<T: Real> Machine<'_, '_, T> {
             Operand::Number(x) => vec![x; at.length],
             Operand::Vector(xs) => xs.to_vec(),
         }
+    }
+}
+
+/// A fold along the inner direction, which is as long as said.
+fn along<T: Real>(fold: Fold, value: Operand<T>, length: usize) -> T {
+    match (fold, value) {
+        (Fold::Sum, Operand::Vector(xs)) => in_lanes(Total(xs)),
+        (Fold::Sum, Operand::Number(x)) => x * T::of(length as f64),
+        (Fold::Max, Operand::Vector(xs)) => xs.iter().fold(-T::INFINITY, |m, x| m.larger(*x)),
+        (Fold::Max, Operand::Number(x)) => x,
     }
 }

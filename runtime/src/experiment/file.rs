@@ -178,7 +178,9 @@ impl File {
         no_repeats("windows", &self.windows)?;
         if let Some(baseline) = self.baseline.as_ref().filter(|baseline| !self.recipes.contains(baseline)) {
             let recipes = self.recipes.join(", ");
-            return Err(format!("`baseline` is `{baseline}`, which is none of the recipes {recipes}; name one of them"));
+            return Err(format!(
+                "`baseline` is `{baseline}`, which is none of the recipes {recipes}; name one of them"
+            ));
         }
         if let Some(size) = self.size.keys().find(|size| !self.sizes.contains(size)) {
             return Err(format!("there is a table `size.{size}`, and no such size in `sizes`"));
