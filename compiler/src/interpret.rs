@@ -16,16 +16,16 @@ use crate::plan::graph::{Entry, Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, Place, Step};
 use crate::primitives::blocks::{next_block, seen_by};
 use crate::primitives::dropout::Dropout;
-use crate::primitives::product::{Strides, distances, multiply};
+use crate::primitives::product::{Strides, multiply};
 use crate::primitives::real::Real;
 use crate::primitives::scan::{Course, Scan};
 use crate::primitives::visible::Visible;
-use crate::primitives::{decay, solve, threshold};
+use crate::primitives::{decay, threshold};
 use fusion::Fusion;
 use loops::{Prepared, Register};
 use sources::Sources;
 use std::ops::Range;
-use vectors::sum;
+use vectors::{Distances, Solved, in_lanes, sum};
 
 /// The lengths of one head's arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,7 +312,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 let (x, x0) = self.stored(*row);
                 let (y, _) = self.stored(*key);
                 let (x, y) = (&x[x0 * head..], &y[from_keys(y)]);
-                distances([rows, width, head], x, (y, (y, Strides::columns(head))), (&mut out, pitch));
+                in_lanes(Distances { counts: [rows, width], head, x, y, out: &mut out, pitch });
             }
             Op::Threshold(kind, scores) => {
                 let mut scratch = std::mem::take(&mut self.scratch);
@@ -440,7 +440,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 Entry::Moment(w, x, y) => self.add_moment(*w, *x, *y, row, &mut dense),
             }
         }
-        solve::solve(&mut dense, &mut solution, head);
+        in_lanes(Solved { matrix: &mut dense, right: &mut solution });
         solution
     }
 

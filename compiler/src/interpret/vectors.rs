@@ -3,7 +3,9 @@
 
 use crate::ir::{Func, rational::to_f64};
 use crate::plan::graph::{Id, Map, Op};
+use crate::primitives::product::{Strides, distances};
 use crate::primitives::real::Real;
+use crate::primitives::solve;
 
 /// Runs `$run` with `$f` for the function that `$function` is: which one, is looked at once and not for every number.
 macro_rules! with_function {
@@ -47,6 +49,42 @@ impl<T: Real> pulp::WithSimd for Total<'_, T> {
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> T {
         sum(self.0)
+    }
+}
+
+/// The solution of `matrix` x = `right`, which replaces `right`.
+pub struct Solved<'a, T> {
+    pub matrix: &'a mut [T],
+    pub right: &'a mut [T],
+}
+
+impl<T: Real> pulp::WithSimd for Solved<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        solve::solve(self.matrix, self.right, self.right.len());
+    }
+}
+
+/// |x − y|² of every row of x with every row of y.
+pub struct Distances<'a, T> {
+    pub counts: [usize; 2],
+    pub head: usize,
+    pub x: &'a [T],
+    pub y: &'a [T],
+    pub out: &'a mut [T],
+    /// Entries from one row of `out` to the next.
+    pub pitch: usize,
+}
+
+impl<T: Real> pulp::WithSimd for Distances<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Distances { counts: [rows, tokens], head, x, y, out, pitch } = self;
+        distances([rows, tokens, head], x, (y, (y, Strides::columns(head))), (out, pitch));
     }
 }
 
