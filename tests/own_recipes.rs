@@ -76,3 +76,10 @@ fn a_sum_of_two() {
     let text = include_str!("../examples/own_recipes/mixture.recipe");
     holds(text, |env, visible| kernel!(mixture, env, visible, [q, k, v, a, T]));
 }
+
+/// A system for every query, whose matrix has a weight of the query alone.
+#[test]
+fn a_step_of_newtons_method() {
+    let text = include_str!("../examples/own_recipes/curved.recipe");
+    holds(text, |env, visible| kernel!(curved, env, visible, [q, k, v, c]));
+}

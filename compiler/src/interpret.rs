@@ -186,7 +186,9 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         };
         let stores = places.iter().map(|place| vec![T::ZERO; length(place)]).collect();
         let mut store_of = vec![None; graph.nodes.len()];
-        for (id, place) in &pass.places {
+        // An output that is an input is read where it comes from.
+        let is_computed = |id: &Id| !matches!(graph[*id].op, Op::Input(_) | Op::Number(_));
+        for (id, place) in pass.places.iter().filter(|(id, _)| is_computed(id)) {
             store_of[id.index()] = places.binary_search(place).ok();
         }
         let decays = decay_nodes(graph);
@@ -211,9 +213,9 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
     }
 
     fn lend(&mut self, place: Place, values: Vec<T>) {
-        match self.sources.places.binary_search(&place) {
-            Ok(i) => self.stores[i] = values,
-            Err(_) => {
+        match self.sources.places.iter().position(|p| *p == place) {
+            Some(i) => self.stores[i] = values,
+            None => {
                 // Nothing computes it; it goes back as it came.
                 self.sources.places.push(place);
                 self.stores.push(values);

@@ -208,8 +208,17 @@ impl Context<'_> {
 
     /// The formula of a map: of numbers where it does not change along the inner direction, else of lanes.
     pub fn formula(&self, id: Id, view: View) -> TokenStream {
-        let Op::Map(map, operands) = &self.graph[id].op else { return quote!(0.0) };
         let are_lanes = self.is_inner(id, view);
+        // Numbers and who sees whom: the same number for all that is seen.
+        if are_lanes && !self.mentioned(id).iter().any(|o| self.is_inner(*o, view)) {
+            let number = self.formula_of(id, view, false);
+            return quote!(Lanes::all(simd, #number));
+        }
+        self.formula_of(id, view, are_lanes)
+    }
+
+    fn formula_of(&self, id: Id, view: View, are_lanes: bool) -> TokenStream {
+        let Op::Map(map, operands) = &self.graph[id].op else { return quote!(0.0) };
         let x: Vec<TokenStream> = operands.iter().map(|&o| self.operand(o, view)).collect();
         let first = &x[0];
         match map {

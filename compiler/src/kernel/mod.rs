@@ -78,15 +78,30 @@ fn formatted(tokens: TokenStream) -> String {
         Ok(file) => file,
         Err(error) => panic!("an emitted kernel does not parse: {error}\n{tokens}"),
     };
-    let text = prettyplease::unparse(&file);
-    let lines = text.lines().map(|line| match line.trim_start().strip_prefix("note!(\"") {
-        Some(rest) => {
-            let indent = &line[..line.len() - line.trim_start().len()];
-            format!("{indent}// {}", rest.trim_end_matches("\");"))
+    with_comments(&prettyplease::unparse(&file))
+}
+
+/// The text with a comment for every statement `note!("…");`, which a long one has on three lines.
+fn with_comments(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut out = String::new();
+    while let Some(line) = lines.next() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let comment = match line.trim_start().strip_prefix("note!(") {
+            Some("") => {
+                let comment = lines.next().map(|comment| comment.trim().trim_matches('"'));
+                lines.next();
+                comment
+            }
+            Some(rest) => Some(rest.trim_end_matches(");").trim_matches('"')),
+            None => None,
+        };
+        match comment {
+            Some(comment) => out.push_str(&format!("{indent}// {comment}\n")),
+            None => out.push_str(&format!("{line}\n")),
         }
-        None => line.to_string(),
-    });
-    lines.map(|line| line + "\n").collect()
+    }
+    out
 }
 
 /// The primitives a plan calls.

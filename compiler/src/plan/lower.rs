@@ -256,8 +256,9 @@ impl Lowering {
             return visible;
         }
         let product = self.graph.mul(factors);
+        let is_tile = [Axis::T, Axis::N].iter().all(|axis| self.graph.axes(product).contains(*axis));
         match self.graph[product].op {
-            graph::Op::Map(..) => product,
+            graph::Op::Map(..) if is_tile => product,
             _ => self.graph.mul(&[product, visible]),
         }
     }
@@ -527,15 +528,16 @@ impl Lowering {
                 all.push(Entry::Diagonal(self.lower(&outside.times(&Expr::sum(token, &diagonal)))?));
                 continue;
             }
-            let (left, rest): (Vec<Expr>, Vec<Expr>) = product.iter().cloned().partition(|f| f.has_axis(row));
+            // What stands outside of the sum belongs to the vectors too, where it extends along their axes.
+            let factors = product.into_iter().chain(outside.factors());
+            let (left, rest): (Vec<Expr>, Vec<Expr>) = factors.partition(|f| f.has_axis(row));
             let (right, numbers): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|f| f.has_axis(column));
             if left.iter().any(|f| f.has_axis(column)) {
                 return Err(Unsupported("a matrix of its system does not separate into vectors".to_string()));
             }
             let at_n = |e: &Expr| traverse::rename(&traverse::rename(e, row, column), token, Axis::N);
             let [left, right] = [left, right].map(|side| at_n(&Expr::mul(side)));
-            // Vectors of the query alone stay outside of the sum over tokens.
-            let weight = self.lower(&at_n(&outside.times(&Expr::mul(numbers))))?;
+            let weight = self.lower(&at_n(&Expr::mul(numbers)))?;
             let weight = self.tile(&self.graph.factors(weight));
             let (left, right) = (self.lower(&left)?, self.lower(&right)?);
             all.push(Entry::Moment(weight, left, right));

@@ -2,13 +2,17 @@
 //!
 //! A contraction is a matrix product when every factor extends along the query or along the token but not along both
 //! together with a component: Σ_e (q − k)_e g_e is two products, q·g and k·g. Sums are distributed, small squares
-//! multiplied out and case distinctions over pairs split into their branches, but only where a factor mixes axes;
-//! what cannot be separated (|q − k|³) is left as it is, for a triple loop.
+//! multiplied out, exponentials of sums taken apart and case distinctions over pairs split into their branches, but
+//! only where a factor mixes axes; what cannot be separated (|q − k|³) is left as it is, for a triple loop.
 
-use crate::ir::{Axis, AxisSet, Expr, Op, Rational, Space, rational};
+use crate::ir::{Axis, AxisSet, Expr, Func, Op, Rational, Space, rational};
+use std::collections::BTreeMap;
 
 /// Terms above this number are not worth their matrix products.
-const MAX_TERMS: usize = 32;
+const WORTH_IT: usize = 32;
+
+/// Where a loop cannot do instead, because tokens or components are compared with each other.
+const AT_MOST: usize = 1024;
 
 /// A product of the separated sum.
 #[derive(Clone, Debug)]
@@ -20,31 +24,31 @@ pub struct Product {
 
 /// Whether a value extends along a query, a token and a component at once, or along two axes of one space.
 pub fn mixes(axes: AxisSet) -> bool {
-    let count = |space: Space| axes.iter().filter(|a| a.space == space).count();
-    let (tokens, parts) = (count(Space::Token), count(Space::Head));
-    tokens > 1 || parts > 1 || (axes.contains(Axis::T) && tokens == 1 && parts == 1)
+    compares(axes) || axes.contains(Axis::T) && axes.has_space(Space::Token) && axes.has_space(Space::Head)
+}
+
+/// Whether a value extends along two tokens or two components.
+fn compares(axes: AxisSet) -> bool {
+    [Space::Token, Space::Head].iter().any(|space| axes.iter().filter(|a| a.space == *space).count() > 1)
 }
 
 /// The term as a sum of products.
 pub fn separate(e: &Expr) -> Vec<Product> {
-    let products = products(e);
     let whole = || vec![Product { is_pure: !mixes(e.axes()), factors: e.factors() }];
-    match products {
-        Some(products) if products.len() <= MAX_TERMS => products,
-        _ => whole(),
-    }
+    let most = if compares(e.axes()) { AT_MOST } else { WORTH_IT };
+    products(e, most).filter(|products| products.len() <= most).unwrap_or_else(whole)
 }
 
-/// `None` when there would be too many.
-fn products(e: &Expr) -> Option<Vec<Product>> {
-    // A factor that nothing takes apart keeps the whole product together: one loop, as it is written.
-    if e.factors().iter().any(is_inseparable) {
+/// `None` when there would be more than `most`.
+fn products(e: &Expr, most: usize) -> Option<Vec<Product>> {
+    // A factor that nothing takes apart keeps the whole product together: one loop, as it is written, if there is one.
+    if !compares(e.axes()) && e.factors().iter().any(|factor| is_inseparable(factor, most)) {
         return Some(vec![Product { factors: e.factors(), is_pure: false }]);
     }
     let mut done = vec![Product { factors: vec![], is_pure: true }];
     for factor in e.factors() {
-        let alternatives = alternatives(&factor)?;
-        if done.len() * alternatives.len() > MAX_TERMS {
+        let alternatives = alternatives(&factor, most)?;
+        if done.len() * alternatives.len() > most {
             return None;
         }
         done = done
@@ -61,7 +65,7 @@ fn products(e: &Expr) -> Option<Vec<Product>> {
 }
 
 /// Whether a factor mixes axes and is neither a sum nor a choice between what may separate.
-fn is_inseparable(factor: &Expr) -> bool {
+fn is_inseparable(factor: &Expr, most: usize) -> bool {
     let is_square_of_sum = |base: &Expr, r: &Rational| *r == rational::int(2) && matches!(base.op(), Op::Add(_));
     mixes(factor.axes())
         && match factor.op() {
@@ -69,12 +73,25 @@ fn is_inseparable(factor: &Expr) -> bool {
             // Matrices are contracted by whoever sums over them.
             Op::Sum(..) => false,
             Op::Pow(base, r) => !is_square_of_sum(base, r),
-            _ => true,
+            _ => exponentials(factor, most).is_none(),
         }
 }
 
+/// exp(x_n + y_m) = exp(x_n) exp(y_m): an exponential of several tokens as one of each.
+fn exponentials(factor: &Expr, most: usize) -> Option<Vec<Expr>> {
+    let Op::Call(Func::Exp, exponent) = factor.op() else { return None };
+    let mut of_tokens: BTreeMap<Vec<Axis>, Vec<Expr>> = BTreeMap::new();
+    for product in products(exponent, most)? {
+        let term = Expr::mul(product.factors);
+        let tokens = term.axes().iter().filter(|a| a.space == Space::Token).collect();
+        of_tokens.entry(tokens).or_default().push(term);
+    }
+    let is_apart = of_tokens.len() > 1 && of_tokens.keys().all(|tokens| tokens.len() <= 1);
+    is_apart.then(|| of_tokens.into_values().map(|terms| Expr::add(terms).exp()).collect())
+}
+
 /// One factor as a sum of products.
-fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
+fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
     let alone = |is_pure| Some(vec![Product { factors: vec![factor.clone()], is_pure }]);
     if !mixes(factor.axes()) {
         return alone(true);
@@ -83,13 +100,13 @@ fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
         Op::Add(terms) => {
             let mut all = Vec::new();
             for term in terms {
-                all.extend(products(term)?);
+                all.extend(products(term, most)?);
             }
             Some(all)
         }
         Op::Pow(base, r) if *r == rational::int(2) => match base.op() {
             Op::Add(_) => {
-                let parts = alternatives(base)?;
+                let parts = alternatives(base, most)?;
                 if parts.iter().any(|part| !part.is_pure) {
                     return alone(false);
                 }
@@ -106,6 +123,10 @@ fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
             }
             _ => alone(false),
         },
+        Op::Call(Func::Exp, _) => match exponentials(factor, most) {
+            Some(factors) => Some(vec![Product { is_pure: !factors.iter().any(|f| mixes(f.axes())), factors }]),
+            None => alone(false),
+        },
         // Σ_m (a b_m + c d_m) = a Σ_m b_m + c Σ_m d_m.
         Op::Sum(axis, body) => {
             let taken_out = |product: Product| {
@@ -114,7 +135,7 @@ fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
                 let factors = [outside, Expr::sum(*axis, &Expr::mul(inside)).factors()].concat();
                 Product { is_pure: !factors.iter().any(|f| mixes(f.axes())), factors }
             };
-            let parts: Vec<Product> = products(body)?.into_iter().map(taken_out).collect();
+            let parts: Vec<Product> = products(body, most)?.into_iter().map(taken_out).collect();
             if parts.iter().all(|part| part.is_pure) { Some(parts) } else { alone(false) }
         }
         // A case distinction over pairs multiplies the branches' vectors by numbers that are 0 in the other case.
@@ -122,7 +143,7 @@ fn alternatives(factor: &Expr) -> Option<Vec<Product>> {
             let [a, b, x, y] = &**parts;
             let mut all = Vec::new();
             for (branch, is_first) in [(x, true), (y, false)] {
-                for product in products(branch)? {
+                for product in products(branch, most)? {
                     let (vectors, numbers): (Vec<Expr>, Vec<Expr>) =
                         product.factors.iter().cloned().partition(|f| f.axes().has_space(Space::Head));
                     let number = Expr::mul(numbers);

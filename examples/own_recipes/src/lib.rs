@@ -1,4 +1,4 @@
-//! Three energies nobody shipped, each a module with a kernel: `forward`, `backward`, `energy`.
+//! Four energies nobody shipped, each a module with a kernel: `forward`, `backward`, `energy`.
 
 #![allow(unsafe_code)]
 
