@@ -169,9 +169,13 @@ impl Context<'_> {
     /// The same, for an operation that takes no mixture of numbers and lanes.
     pub fn in_lanes(&self, id: Id, view: View) -> TokenStream {
         let x = self.operand(id, view);
-        match self.is_inner(id, view) {
-            true => x,
-            false => quote!(Lanes::all(simd, #x)),
+        match &self.graph[id].op {
+            _ if self.is_inner(id, view) => x,
+            Op::Number(c) => {
+                let x = signed(c);
+                quote!(Lanes::all(simd, #x))
+            }
+            _ => quote!(Lanes::all(simd, #x)),
         }
     }
 
@@ -662,9 +666,15 @@ fn product(x: &[TokenStream]) -> TokenStream {
 
 /// A rational number as an f32.
 pub fn literal(c: &Rational) -> TokenStream {
+    let x = signed(c);
+    if c.is_negative() { quote!((#x)) } else { x }
+}
+
+/// A number that stands by itself.
+fn signed(c: &Rational) -> TokenStream {
     let x = c.to_f64().unwrap_or(0.0) as f32;
     let size = Literal::f32_unsuffixed(x.abs());
-    if x < 0.0 { quote!((-#size)) } else { quote!(#size) }
+    if x < 0.0 { quote!(-#size) } else { quote!(#size) }
 }
 
 /// x^r, total.

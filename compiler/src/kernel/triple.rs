@@ -44,6 +44,10 @@ fn vector_of(name: Ident) -> Ident {
     format_ident!("{name}_row")
 }
 
+/// Arrays that a loop over tokens walks along with; the type of more would be too deep for the compiler, and they are
+/// indexed.
+const MOST_WALKED: usize = 24;
+
 impl Context<'_> {
     fn is_token_vector(&self, id: Id) -> bool {
         Domain::of(self.graph.axes(id)) == Domain::KeyVector
@@ -201,12 +205,17 @@ impl Context<'_> {
         let has = |id: Id, axis| self.graph[id].has(axis);
         let is_of_row = |id| has(id, Axis::E) && !has(id, Axis::N);
         let maps_of_rows = views.iter().map(|&view| self.row_definitions(l, view, is_of_row));
-        let (mut tokens, mut pattern, mut loads) = (quote!(seen.clone()), quote!(_n), TokenStream::new());
+        let of_tokens =
+            |id: &Id| matches!(Domain::of(self.graph.axes(*id)), Domain::KeyVector | Domain::Tile | Domain::Key);
+        let arrays: Vec<Id> = self.loads(l).into_iter().filter(of_tokens).collect();
+        let (walked, indexed) = arrays.split_at(arrays.len().min(MOST_WALKED));
+        let counter = if indexed.is_empty() { quote!(_n) } else { quote!(n) };
+        let (mut tokens, mut pattern, mut loads) = (quote!(seen.clone()), counter, TokenStream::new());
         let mut walk = |item: &Ident, array: TokenStream| {
             tokens = quote!(#tokens.zip(#array));
             pattern = quote!((#pattern, #item));
         };
-        for id in self.loads(l) {
+        for &id in walked {
             let (array, name) = (self.array(id), names::value(id));
             match Domain::of(self.graph.axes(id)) {
                 Domain::KeyVector => {
@@ -223,11 +232,26 @@ impl Context<'_> {
                         loads.extend(quote!(let #name = *#name;));
                     }
                 }
-                Domain::Key => {
+                _ => {
                     walk(&name, quote!(#array[seen.clone()].iter()));
                     loads.extend(quote!(let #name = *#name;));
                 }
-                _ => {}
+            }
+        }
+        for &id in indexed {
+            let (array, name) = (self.array(id), names::value(id));
+            match Domain::of(self.graph.axes(id)) {
+                Domain::KeyVector => {
+                    loads.extend(quote!(let #name = Lanes::load(simd, &#array[n * head..n * head + head], at);));
+                }
+                Domain::Tile => {
+                    for &view in views {
+                        let (name, r) = (self.name(id, view), view.counter());
+                        let pitch = if self.is_kept(id) { quote!(kept_pitch) } else { quote!(pitch) };
+                        loads.extend(quote!(let #name = #array[#r * #pitch + n - keys.start];));
+                    }
+                }
+                _ => loads.extend(quote!(let #name = #array[n];)),
             }
         }
         let shared = self.shared_definitions(l, views[0], |id| has(id, Axis::N));
