@@ -244,8 +244,6 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
         }
     }
 
-    // Where values lie.
-
     /// The stored values of a node, and the row of them at which the block starts.
     fn stored(&self, id: Id) -> (&[T], usize) {
         match self.sources.store_of[id.index()] {

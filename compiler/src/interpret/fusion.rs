@@ -16,7 +16,7 @@ pub struct OfDifference {
     pub b: Id,
 }
 
-/// f(row − tokens) of a vector of the query and vectors of tokens.
+/// f(row − tokens), or f(tokens − row), of a vector of the query and vectors of tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct ByRow {
     pub function: Function,
@@ -287,6 +287,7 @@ impl<'g> Fusion<'g> {
         (1..=2).contains(&vectors.len()) && differs && is_scaled
     }
 
+    /// What is in [`Fusion::spread`], and the numbers that only scale.
     fn spread_operands(&self) -> Vec<Id> {
         let is_summed = |fold: &&Id| self.graph[**fold].op.operands().iter().any(|x| self.summed(*x).is_some());
         let folds = self.folds.iter().filter(|fold| !is_summed(fold));

@@ -154,9 +154,8 @@ impl<T: Real> Machine<'_, '_, T> {
             Some(factors) => self.product(factors, fusion),
             None => Summand::Value(self.source(x, fusion)),
         };
-        let is_per_pair = fusion.domain == Domain::Triple && axis == Axis::E;
-        let to = match self.sources.per_token::<T>(id) {
-            Source::Stored(entries) if is_per_pair => entries,
+        let to = match (fusion.domain, axis) {
+            (Domain::Triple, Axis::E) => self.sources.entries_per_token(id),
             _ => self.sources.entries(id, fusion.domain),
         };
         let is_total = Domain::of(self.graph.axes(id)) == Domain::Scalar;
@@ -467,13 +466,13 @@ impl<T: Real> Machine<'_, '_, T> {
     }
 
     /// A value along the components, computed if it is not stored.
-    pub(super) fn vector(&mut self, (maps, id): &(Prepared<T>, Id), at: &At) -> Vec<T> {
-        for map in &maps.maps {
+    pub(super) fn vector(&mut self, (needed, id): &(Prepared<T>, Id), at: &At) -> Vec<T> {
+        for map in &needed.maps {
             self.compute(map, at);
         }
-        let source = match maps.maps.is_empty() {
+        let source = match needed.maps.is_empty() {
             false => Source::Register(id.index()),
-            true => self.sources.stored(*id, maps.domain),
+            true => self.sources.stored(*id, needed.domain),
         };
         match self.fetch(&source, at) {
             Operand::Number(x) => vec![x; at.length],

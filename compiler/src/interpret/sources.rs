@@ -82,8 +82,9 @@ pub enum Source<T> {
 #[derive(Debug)]
 pub struct Sources<'p> {
     pub graph: &'p Graph,
-    /// One store per place, and the store of every node that has one.
+    /// What the machine has a store for each.
     pub places: Vec<Place>,
+    /// The store of every node that has one.
     pub store_of: Vec<Option<usize>>,
     pub decays: Vec<Id>,
     pub has_dropout: bool,
@@ -126,11 +127,14 @@ impl Sources<'_> {
     /// The numbers that the tokens of a loop over pairs and components have side by side.
     pub fn per_token<T: Real>(&self, id: Id) -> Source<T> {
         match self.stored(id, Domain::Tile) {
-            Source::Stored(Entries { extent: Extent::Run, array, per_row, per_query, per_token, per_first }) => {
-                Source::Stored(Entries { extent: Extent::Tokens, array, per_row, per_query, per_token, per_first })
-            }
+            Source::Stored(_) => Source::Stored(self.entries_per_token(id)),
             number => number,
         }
+    }
+
+    /// Where they lie.
+    pub fn entries_per_token(&self, id: Id) -> Entries {
+        Entries { extent: Extent::Tokens, ..self.entries(id, Domain::Tile) }
     }
 
     /// Where the entries of a stored node lie, for a loop over a domain.

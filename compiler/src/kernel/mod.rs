@@ -128,3 +128,16 @@ fn primitives(used: &[&str]) -> String {
     text.push_str("\n}\n");
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_comments_however_long() {
+        let long = "Σ_n x ".repeat(30);
+        let tokens = quote::quote! { fn f() { note!("short"); note!(#long); let x = 1; } };
+        let expected = format!("fn f() {{\n    // short\n    // {long}\n    let x = 1;\n}}\n");
+        assert_eq!(formatted(tokens), expected);
+    }
+}

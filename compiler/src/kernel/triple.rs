@@ -198,6 +198,23 @@ impl Context<'_> {
         } }
     }
 
+    /// `let x = …;` of what token `n` has of an array.
+    fn load_of_token(&self, id: Id, views: &[View]) -> TokenStream {
+        let (array, name) = (self.array(id), names::value(id));
+        match Domain::of(self.graph.axes(id)) {
+            Domain::KeyVector => quote!(let #name = Lanes::load(simd, &#array[n * head..n * head + head], at);),
+            Domain::Tile => {
+                let pitch = if self.is_kept(id) { quote!(kept_pitch) } else { quote!(pitch) };
+                let of_rows = views.iter().map(|&view| {
+                    let (name, r) = (self.name(id, view), view.counter());
+                    quote!(let #name = #array[#r * #pitch + n - keys.start];)
+                });
+                quote!(#(#of_rows)*)
+            }
+            _ => quote!(let #name = #array[n];),
+        }
+    }
+
     /// A run over tokens for every register of components, where sums over tokens stay in registers.
     fn over_tokens(&self, l: &Loop, views: &[View]) -> TokenStream {
         let middle = views.iter().map(|&view| self.numbers(l, view, |d| d == Domain::Row));
@@ -238,22 +255,7 @@ impl Context<'_> {
                 }
             }
         }
-        for &id in indexed {
-            let (array, name) = (self.array(id), names::value(id));
-            match Domain::of(self.graph.axes(id)) {
-                Domain::KeyVector => {
-                    loads.extend(quote!(let #name = Lanes::load(simd, &#array[n * head..n * head + head], at);));
-                }
-                Domain::Tile => {
-                    for &view in views {
-                        let (name, r) = (self.name(id, view), view.counter());
-                        let pitch = if self.is_kept(id) { quote!(kept_pitch) } else { quote!(pitch) };
-                        loads.extend(quote!(let #name = #array[#r * #pitch + n - keys.start];));
-                    }
-                }
-                _ => loads.extend(quote!(let #name = #array[n];)),
-            }
-        }
+        indexed.iter().for_each(|&id| loads.extend(self.load_of_token(id, views)));
         let shared = self.shared_definitions(l, views[0], |id| has(id, Axis::N));
         let maps = views.iter().map(|&view| self.row_definitions(l, view, |id| has(id, Axis::N)));
         let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
