@@ -154,19 +154,22 @@ fn passes(
     of_energy: &[Definition],
 ) -> Result<[Pass; 5], Unsupported> {
     let recipe = &derivation.recipe;
-    let output = |name: &str, id, domain| Output { name: name.to_string(), id, domain };
     let out = lowering.lower(&derivation.direction.term)?;
     let energy = lowering.lower(&derivation.energy.term)?;
+    let out = lowering.output("out", out, Domain::RowVector)?;
+    let energy = lowering.output("energy", energy, Domain::Row)?;
     let all = gradient_outputs(lowering, recipe, of_direction)?;
     let is_fixed =
         |o: &Output| recipe.params.iter().any(|p| p.name == o.name && matches!(p.value, ParamValue::Fixed(_)));
     let (mut fixed, mut learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
     let mut of_energy = gradient_outputs(lowering, recipe, of_energy)?;
-    let given = row_values(&lowering.graph, out);
+    let given = row_values(&lowering.graph, out.id);
     for outputs in [&mut learned, &mut fixed, &mut of_energy] {
         let roots: Vec<Id> = outputs.iter().map(|o| o.id).collect();
-        let merged = merge::merge(&mut lowering.graph, &roots, &given);
-        outputs.iter_mut().zip(merged).for_each(|(output, id)| output.id = id);
+        let merged = merge::merge(&mut lowering.graph, &roots, &given)?;
+        for (output, id) in outputs.iter_mut().zip(merged) {
+            *output = lowering.output(&output.name, id, output.domain)?;
+        }
     }
     let graph = &lowering.graph;
     let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
@@ -174,8 +177,8 @@ fn passes(
     let needed = reachable(graph, &later, &given);
     let saved: Vec<Id> = given.into_iter().filter(|id| needed.contains(id)).collect();
     Ok([
-        schedule(graph, "forward", vec![output("out", out, Domain::RowVector)], &saved, true)?,
-        schedule(graph, "energy", vec![output("energy", energy, Domain::Row)], &[], true)?,
+        schedule(graph, "forward", vec![out], &saved, true)?,
+        schedule(graph, "energy", vec![energy], &[], true)?,
         schedule(graph, "backward", learned, &saved, false)?,
         schedule(graph, "constants", fixed, &saved, false)?,
         schedule(graph, "energy backward", of_energy, &saved, false)?,
@@ -202,7 +205,7 @@ fn gradient_outputs(
     recipe: &Recipe,
     gradients: &[Definition],
 ) -> Result<Vec<Output>, Unsupported> {
-    let mut outputs = Vec::new();
+    let mut outputs: Vec<(String, Id, Domain)> = Vec::new();
     let mut lengths = Vec::new();
     for definition in gradients {
         let leaf = &definition.leaf;
@@ -219,16 +222,16 @@ fn gradient_outputs(
                 let sums = [Expr::sum(Axis::N, &gamma.times(term)), Expr::sum(Axis::T, &product)];
                 let domains = [Domain::Row, Domain::Key];
                 for ((name, sum), domain) in decay_sums(&name).into_iter().zip(sums).zip(domains) {
-                    outputs.push(Output { name, id: lowering.lower(&sum)?, domain });
+                    outputs.push((name, lowering.lower(&sum)?, domain));
                 }
             }
             (_, Some(constraint)) => {
                 let id = lowering.lower(term)?;
                 let (gradient, length) = lowering.through_length(&constraint.vector, &constraint.radius, id)?;
-                outputs.push(Output { name, id: gradient, domain });
+                outputs.push((name, gradient, domain));
                 lengths.push((constraint.radius.clone(), length));
             }
-            _ => outputs.push(Output { name, id: lowering.lower(term)?, domain }),
+            _ => outputs.push((name, lowering.lower(term)?, domain)),
         }
     }
     // The lengths that constraints give are parameters too.
@@ -240,11 +243,11 @@ fn gradient_outputs(
             }
             let slope = lowering.lower(&slope)?;
             let part = lowering.graph.mul(&[slope, *length]);
-            match outputs.iter_mut().find(|o| o.name == param.name) {
-                Some(output) => output.id = lowering.graph.add(&[output.id, part]),
-                None => outputs.push(Output { name: param.name.clone(), id: part, domain: Domain::Scalar }),
+            match outputs.iter_mut().find(|(name, ..)| *name == param.name) {
+                Some((_, id, _)) => *id = lowering.graph.add(&[*id, part]),
+                None => outputs.push((param.name.clone(), part, Domain::Scalar)),
             }
         }
     }
-    Ok(outputs)
+    outputs.into_iter().map(|(name, id, domain)| lowering.output(&name, id, domain)).collect()
 }
