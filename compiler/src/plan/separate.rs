@@ -77,17 +77,19 @@ fn is_inseparable(factor: &Expr, most: usize) -> bool {
         }
 }
 
-/// exp(x_n + y_m) = exp(x_n) exp(y_m): an exponential of several tokens as one of each.
+/// exp(x_n + y_m) = exp(x_n) exp(y_m): an exponential of several tokens, or of several components, as one of each.
 fn exponentials(factor: &Expr, most: usize) -> Option<Vec<Expr>> {
     let Op::Call(Func::Exp, exponent) = factor.op() else { return None };
-    let mut of_tokens: BTreeMap<Vec<Axis>, Vec<Expr>> = BTreeMap::new();
-    for product in products(exponent, most)? {
-        let term = Expr::mul(product.factors);
-        let tokens = term.axes().iter().filter(|a| a.space == Space::Token).collect();
-        of_tokens.entry(tokens).or_default().push(term);
+    let terms: Vec<Expr> = products(exponent, most)?.into_iter().map(|product| Expr::mul(product.factors)).collect();
+    let is_several = |space: Space| factor.axes().iter().filter(|a| a.space == space).count() > 1;
+    let space = if is_several(Space::Head) { Space::Head } else { Space::Token };
+    let mut parts: BTreeMap<Vec<Axis>, Vec<Expr>> = BTreeMap::new();
+    for term in terms {
+        let along = term.axes().iter().filter(|a| a.space == space).collect();
+        parts.entry(along).or_default().push(term);
     }
-    let is_apart = of_tokens.len() > 1 && of_tokens.keys().all(|tokens| tokens.len() <= 1);
-    is_apart.then(|| of_tokens.into_values().map(|terms| Expr::add(terms).exp()).collect())
+    let is_apart = parts.len() > 1 && parts.keys().all(|axes| axes.len() <= 1);
+    is_apart.then(|| parts.into_values().map(|terms| Expr::add(terms).exp()).collect())
 }
 
 /// One factor as a sum of products.

@@ -142,6 +142,7 @@ fn holds<'a>(condition: &Condition, facts: impl Fn(&str) -> Option<&'a Facts>) -
         Condition::Positive(v) => facts(v).is_some_and(|f| f.sign == crate::ir::Sign::Positive),
         Condition::NotConstant(v) => facts(v).is_some_and(|f| f.constant.is_none()),
         Condition::Extended(v) => facts(v).is_some_and(|f| !f.axes.is_empty()),
+        Condition::OfTokens(i) => facts(i).and_then(|f| f.axis).is_some_and(|i| i.space == crate::ir::Space::Token),
         Condition::NotSum(v) => facts(v).is_some_and(|f| !f.is_sum),
         Condition::NotProduct(v) => facts(v).is_some_and(|f| !f.is_product),
     }
