@@ -219,7 +219,14 @@ impl Graph {
         id
     }
 
-    fn axes_of(&self, op: &Op) -> AxisSet {
+    /// A node as it is, for tests of those who check.
+    #[cfg(test)]
+    pub(super) fn unchecked(&mut self, op: Op) -> Id {
+        self.node(op)
+    }
+
+    /// What an operation on these operands extends along.
+    pub(super) fn axes_of(&self, op: &Op) -> AxisSet {
         match op {
             Op::Input(leaf) => AxisSet::of(&leaf.axes),
             Op::Number(_) => AxisSet::EMPTY,

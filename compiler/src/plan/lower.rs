@@ -13,14 +13,39 @@ use crate::derive::at_axes;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, System, rational, traverse};
 use num_traits::{One, Signed};
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
-/// Why a term has no kernel.
+/// Why a recipe has no kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unsupported(pub String);
+pub enum Unsupported {
+    /// No kernel can do what a formula asks for.
+    Formula(String),
+    /// The compiler made a mistake, and noticed.
+    Fault(String),
+}
+
+impl Unsupported {
+    pub fn formula(why: impl Into<String>) -> Unsupported {
+        Unsupported::Formula(why.into())
+    }
+    /// Whether it is the compiler's mistake.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Unsupported::Fault(_))
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Unsupported::Formula(why) => write!(f, "{why}"),
+            Unsupported::Fault(what) => write!(f, "{what}; this is a mistake of the compiler, not of the recipe"),
+        }
+    }
+}
 
 impl From<Misfit> for Unsupported {
     fn from(misfit: Misfit) -> Unsupported {
-        Unsupported(format!("its plan does not fit together: {misfit}"))
+        Unsupported::Fault(format!("its plan does not fit together: {misfit}"))
     }
 }
 
@@ -240,7 +265,7 @@ impl Lowering {
                 }
             }
             Space::Query if has(Axis::E) => {
-                return Err(Unsupported("it needs a sum over queries for every component".to_string()));
+                return Err(Unsupported::formula("it needs a sum over queries for every component".to_string()));
             }
             _ => match self.scanned_fold(axis, &ids)? {
                 Some(id) => id,
@@ -512,7 +537,7 @@ impl Lowering {
                     Op::Sum(token, body) if token.space == Space::Token => {
                         self.moments_of(&outside, *token, body, row, column)
                     }
-                    _ => Err(Unsupported("a matrix of its system is neither a sum nor a product of vectors".into())),
+                    _ => Err(Unsupported::formula("a matrix of its system is neither a sum nor a product of vectors")),
                 }
             }
         }
@@ -541,7 +566,7 @@ impl Lowering {
             let (left, rest): (Vec<Expr>, Vec<Expr>) = factors.partition(|f| f.has_axis(row));
             let (right, numbers): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|f| f.has_axis(column));
             if left.iter().any(|f| f.has_axis(column)) {
-                return Err(Unsupported("a matrix of its system does not separate into vectors".to_string()));
+                return Err(Unsupported::formula("a matrix of its system does not separate into vectors".to_string()));
             }
             let at_n = |e: &Expr| traverse::rename(&traverse::rename(e, row, column), token, Axis::N);
             let [left, right] = [left, right].map(|side| at_n(&Expr::mul(side)));
@@ -585,11 +610,11 @@ fn canonical_factors(factors: &[Expr]) -> Result<Vec<Expr>, Unsupported> {
         match axes.as_slice() {
             [] => {}
             [axis] => factors.iter_mut().for_each(|e| *e = traverse::rename(e, *axis, canonical_axis(*axis))),
-            _ => return Err(Unsupported(format!("it compares {} with each other", space.describe()))),
+            _ => return Err(Unsupported::formula(format!("it compares {} with each other", space.describe()))),
         }
     }
     match all.has_space(Space::Model) {
-        true => Err(Unsupported("it looks at components of the model's token".to_string())),
+        true => Err(Unsupported::formula("it looks at components of the model's token".to_string())),
         false => Ok(factors),
     }
 }

@@ -14,8 +14,10 @@ mod merge;
 pub mod schedule;
 mod separate;
 pub mod text;
+pub mod validate;
 
 pub use lower::Unsupported;
+pub use validate::Valid;
 
 use crate::calculus;
 use crate::check::recipe::{ParamValue, Recipe};
@@ -89,7 +91,7 @@ pub fn unconstrained(vector: &Leaf) -> Leaf {
 }
 
 /// Derivation → plan.
-pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsupported> {
+pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
     let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
@@ -122,7 +124,7 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
         constants,
         energy_backward,
     });
-    Ok(Plan {
+    let plan = Plan {
         name: recipe.name.clone(),
         forward,
         energy,
@@ -132,7 +134,8 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
         scan,
         cotangents: [backward.cotangent, energy_backward.cotangent],
         graph,
-    })
+    };
+    Ok(validate::validate(plan)?)
 }
 
 /// Whether some value of a pass is a number per pair of a query and a token.
@@ -164,6 +167,7 @@ fn passes(
     let (mut fixed, mut learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
     let mut of_energy = gradient_outputs(lowering, recipe, of_energy)?;
     let given = row_values(&lowering.graph, out.id);
+    checked(|| validate::graph(&lowering.graph))?;
     for outputs in [&mut learned, &mut fixed, &mut of_energy] {
         let roots: Vec<Id> = outputs.iter().map(|o| o.id).collect();
         let merged = merge::merge(&mut lowering.graph, &roots, &given)?;
@@ -171,18 +175,26 @@ fn passes(
             *output = lowering.output(&output.name, id, output.domain)?;
         }
     }
+    checked(|| validate::graph(&lowering.graph))?;
     let graph = &lowering.graph;
     let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
     // What later passes read of what the forward pass has computed.
     let needed = reachable(graph, &later, &given);
     let saved: Vec<Id> = given.into_iter().filter(|id| needed.contains(id)).collect();
-    Ok([
+    let passes = [
         schedule(graph, "forward", vec![out], &saved, true)?,
         schedule(graph, "energy", vec![energy], &[], true)?,
         schedule(graph, "backward", learned, &saved, false)?,
         schedule(graph, "constants", fixed, &saved, false)?,
         schedule(graph, "energy backward", of_energy, &saved, false)?,
-    ])
+    ];
+    checked(|| passes.iter().try_for_each(|pass| validate::pass(graph, pass)))?;
+    Ok(passes)
+}
+
+/// What the validator says between the stages of the planner, in tests and debug builds.
+fn checked(validate: impl FnOnce() -> Result<(), validate::Fault>) -> Result<(), Unsupported> {
+    if cfg!(debug_assertions) { Ok(validate()?) } else { Ok(()) }
 }
 
 /// ρ x/|x|, 0 at 0.

@@ -248,7 +248,7 @@ impl Planner<'_> {
         let operands = node.op.operands();
         let latest = operands.iter().map(|o| self.after(*o)).max().unwrap_or(Phase::Before);
         match (node.has(Axis::T) || sums_queries(&node.op), latest) {
-            (true, Phase::After) => Err(Unsupported("a query would have to wait for a sum over all queries".into())),
+            (true, Phase::After) => Err(Unsupported::formula("a query would have to wait for a sum over all queries")),
             (true, _) => Ok(Phase::Rows),
             (false, phase) => Ok(phase),
         }
@@ -455,7 +455,8 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
     operations <= CHEAP
 }
 
-fn sums_queries(op: &Op) -> bool {
+/// Whether a value is complete only behind all queries.
+pub(super) fn sums_queries(op: &Op) -> bool {
     matches!(op, Op::Gather { .. } | Op::ScanBack(_) | Op::Fold(_, Axis::T, _))
 }
 

@@ -115,7 +115,7 @@ fn value(subject: &Subject, id: Id) -> Result<TokenStream, Unsupported> {
             quote!(seen.threshold(&#scores, #scale, #p)?)
         }
         Op::Solve { matrix, right } => solve(graph, matrix, *right),
-        _ => return Err(Unsupported("its direction sums over queries".to_string())),
+        _ => return Err(Unsupported::formula("its direction sums over queries".to_string())),
     })
 }
 
