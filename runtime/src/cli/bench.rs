@@ -300,7 +300,7 @@ fn contenders(name: &str, size: Size) -> Vec<Contender> {
 }
 
 /// Floating-point operations of matrix products, forward and backward, over what is seen.
-fn flops(plan: &Plan, size: Size) -> f64 {
+fn flops(plan: &energyc::plan::Plan, size: Size) -> f64 {
     let (n, d) = (size.tokens as f64, size.head as f64);
     let pairs = n * (n + 1.0) / 2.0;
     let of_pass = |pass: &Pass| -> f64 {
