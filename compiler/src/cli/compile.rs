@@ -49,7 +49,9 @@ enum Emit {
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
-    let compiled = args.files.iter().map(|file| compile_one(file, args, color));
+    let compiled = args.files.iter();
+    let compiled =
+        compiled.map(|file| Outcome::guarded(&read::display_name(file), color, || compile_one(file, args, color)));
     compiled.fold(Outcome::default(), Outcome::then)
 }
 
