@@ -503,6 +503,8 @@ impl Expr {
         }
         match (a.as_const(), b.as_const()) {
             (Some(p), Some(q)) => (if p <= q { x } else { y }).clone(),
+            _ if a.minus(b).sign().negate().is_nonnegative() => x.clone(),
+            _ if a.minus(b).sign() == Sign::Positive => y.clone(),
             _ => Expr::make(Op::Select(Box::new([a.clone(), b.clone(), x.clone(), y.clone()]))),
         }
     }
@@ -638,10 +640,43 @@ fn sign_of(op: &Op) -> Sign {
         Op::Call(Func::Sign, x) => x.sign(),
         Op::Weights(..) => Sign::NonNegative,
         Op::SmoothMax(..) | Op::Solve(_) => Sign::Unknown,
-        Op::Select(parts) => parts[2].sign().join(parts[3].sign()),
+        Op::Select(parts) => {
+            let [a, b, x, y] = &**parts;
+            // b ≥ a in the first branch, a > b in the second.
+            let (not_above, below) = (at_most(b.sign()), at_most(a.sign()));
+            let (not_below, above) = (at_most(a.sign().negate()).negate(), at_most(b.sign().negate()).negate());
+            let strict = |sign: Sign| match sign {
+                Sign::NonPositive => Sign::Negative,
+                Sign::NonNegative => Sign::Positive,
+                sign => sign,
+            };
+            let first = sign_where(x, &[(a, not_above), (b, not_below)]);
+            first.join(sign_where(y, &[(a, strict(above)), (b, strict(below))]))
+        }
         Op::Sum(_, x) => x.sign(),
         Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(x.sign())),
         Op::Add(xs) => xs.iter().fold(Sign::Zero, |s, x| s.plus(x.sign())),
+    }
+}
+
+/// What is known of a number that is at most one of this sign.
+fn at_most(bound: Sign) -> Sign {
+    match bound {
+        Sign::Negative => Sign::Negative,
+        Sign::Zero | Sign::NonPositive => Sign::NonPositive,
+        _ => Sign::Unknown,
+    }
+}
+
+/// The sign of a term where more is known of the signs of some of its subterms.
+fn sign_where(e: &Expr, known: &[(&Expr, Sign)]) -> Sign {
+    let here = known.iter().filter(|(term, _)| *term == e).fold(e.sign(), |sign, (_, more)| sign.meet(*more));
+    match e.op() {
+        _ if here.is_nonzero() => here,
+        Op::Pow(x, r) => here.meet(power_sign(sign_where(x, known), r)),
+        Op::Mul(xs) => here.meet(xs.iter().fold(Sign::Positive, |s, x| s.times(sign_where(x, known)))),
+        Op::Add(xs) => here.meet(xs.iter().fold(Sign::Zero, |s, x| s.plus(sign_where(x, known)))),
+        _ => here,
     }
 }
 

@@ -16,7 +16,7 @@
 //! | `step` | so do the steps of the whole layer, through states, points, heads and write-back |
 //! | `simplified` | every simplified term has the value of the term it came from |
 //! | `proofs` | every proof replays |
-//! | `descent` | a small step along the direction lowers F_h |
+//! | `descent` | a small step of the optimizer lowers F_h |
 //! | `awkward points` | nothing is infinite or undefined where formulas like to break |
 //! | `plan …` | every pass of the plan, as it will run, computes what the formulas say |
 
