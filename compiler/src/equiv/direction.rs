@@ -93,7 +93,7 @@ fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, St
     }
     let mut end: RecExpr<Term> = RecExpr::default();
     end.add(node);
-    let steps = run.explain(&end, &options.rules)?;
+    let steps = run.explain(&end, &options.rules)?.ok_or("the way from one to the other is too long to write")?;
     Ok(vec![Lemma { start: a.clone(), steps, end: b.clone() }])
 }
 

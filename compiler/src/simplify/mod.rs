@@ -8,6 +8,7 @@
 
 pub mod cost;
 pub mod expand;
+mod explain;
 pub mod extract;
 pub mod language;
 pub mod pattern;
@@ -253,10 +254,11 @@ impl Driver<'_> {
         });
         for candidate in candidates {
             match candidate.lemma(e, rules) {
-                Ok(lemma) => {
+                Ok(Some(lemma)) => {
                     found.lemma = lemma;
                     break;
                 }
+                Ok(None) => found.hit_limit = true,
                 Err(problem) => found.rejected.push(problem),
             }
         }
@@ -273,15 +275,16 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The proof that the region equals the candidate, tidied once more.
-    fn lemma(self, start: &Expr, rules: &RuleSet) -> Result<Lemma, String> {
+    /// The proof that the region equals the candidate, tidied once more; nothing when it is too long.
+    fn lemma(self, start: &Expr, rules: &RuleSet) -> Result<Option<Lemma>, String> {
         let mut steps = self.before;
         if let Some((mut run, best)) = self.run {
-            steps.extend(run.explain(&best, rules)?);
+            let Some(explained) = run.explain(&best, rules)? else { return Ok(None) };
+            steps.extend(explained);
         }
         let (end, more) = expand::expand(&self.term, rules, Extent::Tidy).unwrap_or((self.term, vec![]));
         steps.extend(more);
-        Ok(Lemma { start: start.clone(), steps, end })
+        Ok(Some(Lemma { start: start.clone(), steps, end }))
     }
 }
 
