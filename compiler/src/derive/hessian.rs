@@ -34,7 +34,7 @@ pub const COLUMN: Axis = Axis::new(Space::Head, 9);
 
 /// The Hessian of the derived energy.
 pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
-    let options = options_for(&derivation.recipe, options);
+    let options = options_for(&derivation.recipe, options).afresh();
     second_derivative(&derivation.recipe, &derivation.energy.term, &derivation.names, &options)
 }
 
@@ -89,9 +89,12 @@ fn score_slope(recipe: &Recipe, named: &Named, raw: &Expr, tidy: &impl Fn(&Expr)
 
 /// The term multiplied out, unless that makes it too large.
 fn multiplied_out(e: &Expr, options: &Options) -> Option<Simplified> {
-    let (end, steps) = expand(e, &options.rules, Extent::Expand)?;
+    if options.budget.is_spent() {
+        return None;
+    }
+    let (end, steps) = expand(e, &options.rules, Extent::Expand, &options.budget)?;
     let lemma = Lemma { start: e.clone(), steps, end };
-    Simplified::proven(Proof::from_lemmas(e, vec![lemma]), options)
+    Simplified::proven(Proof::from_lemmas(e, [&lemma]), options)
 }
 
 /// The term with slopes under their names, at whatever token.

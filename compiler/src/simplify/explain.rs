@@ -3,6 +3,7 @@
 //! The e-graph's own explanation writes out the whole term after every step, and most steps only reorder a sum or a
 //! product, which the normal form does by itself. So every distinct subterm is decoded once, whatever step it stands in.
 
+use super::budget::Budget;
 use super::language::{AtomName, AxisName, KindName, Term, decode_node};
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::{Step, hole, hole_axes};
@@ -22,10 +23,17 @@ type Trees = [Rc<TreeTerm<Term>>];
 impl Saturated {
     /// The steps from the start to a member of its class; steps the normal form makes by itself are left out. Nothing
     /// when there are too many.
-    pub fn explain(&mut self, end: &RecExpr<Term>, rules: &RuleSet) -> Result<Option<Vec<Step>>, String> {
+    pub fn explain(
+        &mut self,
+        end: &RecExpr<Term>,
+        rules: &RuleSet,
+        budget: &Budget,
+    ) -> Result<Option<Vec<Step>>, String> {
         let mut explanation = self.graph.explain_equivalence(&self.start, end);
         let length = length(&explanation.explanation_trees, &mut HashMap::new());
-        if length.saturating_mul(self.start.len()) > MAX_EXPLANATION {
+        let nodes = length.saturating_mul(self.start.len());
+        budget.spend(nodes.min(MAX_EXPLANATION));
+        if nodes > MAX_EXPLANATION {
             return Ok(None);
         }
         let mut table = Table::new(self.graph.analysis.atoms.clone());

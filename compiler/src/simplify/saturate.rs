@@ -5,6 +5,7 @@
 //!
 //! Limits count nodes and iterations, never time, so the same input gives the same result everywhere.
 
+use super::budget::Budget;
 use super::language::{Encoder, Facts, Graph, KindName, Knowledge, Term, decode};
 use super::pattern::Pattern;
 use super::rules::{Condition, Rule, RuleSet, Use, independent};
@@ -38,7 +39,7 @@ pub struct Saturated {
 }
 
 /// Saturates from `start`, with the values already at hand.
-pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -> Saturated {
+pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits, budget: &Budget) -> Saturated {
     let mut encoder = Encoder::default();
     let first = encoder.encode(start);
     let named: Vec<_> = given.iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
@@ -62,6 +63,7 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
         .with_iter_limit(limits.iterations)
         .with_time_limit(Duration::from_secs(86_400))
         .run(rules.compiled().iter().chain(&assumptions));
+    budget.spend(runner.iterations.iter().map(|iteration| iteration.egraph_nodes).sum());
     let hit_limit = matches!(runner.stop_reason, Some(StopReason::NodeLimit(_)));
     let root = runner.egraph.find(root);
     Saturated { graph: runner.egraph, root, start: first, hit_limit }
