@@ -77,14 +77,14 @@ fn proven(a: &Proof, b: &Proof, options: &Options) -> Result<Proof, String> {
 }
 
 fn multiplied_out(proof: &Proof, options: &Options) -> Proof {
-    let more = canonical(&proof.end, &options.rules);
+    let more = canonical(&proof.end, options);
     let lemmas = proof.lemmas.iter().cloned().chain(more.lemmas).collect();
     Proof { start: proof.start.clone(), lemmas, end: more.end }
 }
 
 /// Steps from one term to the other, if one run of the rules joins them.
 fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, String> {
-    let mut run = saturate(a, std::slice::from_ref(b), &options.rules, options.limits);
+    let mut run = saturate(a, std::slice::from_ref(b), &options.rules, options.limits, &options.budget);
     let atom = run.graph.analysis.atoms.iter().position(|e| e == b).ok_or("the second has no place in the graph")?;
     let node = Term::Atom(AtomName(atom));
     let class = run.graph.lookup(node.clone()).ok_or("the second has no place in the graph")?;
@@ -93,7 +93,7 @@ fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, St
     }
     let mut end: RecExpr<Term> = RecExpr::default();
     end.add(node);
-    let steps = run.explain(&end, &options.rules)?;
+    let steps = run.explain(&end, &options.rules, &options.budget)?.ok_or("the way from one to the other is too long to write")?;
     Ok(vec![Lemma { start: a.clone(), steps, end: b.clone() }])
 }
 

@@ -6,6 +6,7 @@
 use super::axis::{Axis, AxisSet, Space};
 use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
 use super::linear;
+use super::memo::Memo;
 use super::rational::to_f64;
 use super::tensor::{Tensor, broadcast, for_each_index};
 use std::collections::HashMap;
@@ -85,7 +86,7 @@ pub fn evaluate(e: &Expr, env: &Env) -> Result<Tensor, String> {
 
 /// Evaluates several terms, sharing what they have in common.
 pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
-    let mut interpreter = Interpreter { env, memo: HashMap::new() };
+    let mut interpreter = Interpreter { env, memo: Memo::default() };
     roots
         .iter()
         .map(|e| {
@@ -98,7 +99,7 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
 
 struct Interpreter<'a> {
     env: &'a Env,
-    memo: HashMap<Expr, Tensor>,
+    memo: Memo<Tensor>,
 }
 
 impl Interpreter<'_> {

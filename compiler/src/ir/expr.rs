@@ -11,7 +11,7 @@ use super::sign::Sign;
 use super::traverse;
 use num_traits::{One, Signed, Zero};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -79,6 +79,12 @@ impl Leaf {
     pub fn same_input(&self, other: &Leaf) -> bool {
         self.role == other.role && self.ordinal == other.ordinal && self.name == other.name
     }
+    /// One of 64 bits, the same for the same input.
+    fn bit(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.role, self.ordinal, &self.name).hash(&mut hasher);
+        1 << (hasher.finish() % 64)
+    }
 }
 
 /// The concave entropy H behind a smooth maximum max_p Σ p_i s_i + H(p).
@@ -143,6 +149,8 @@ struct Node {
     axes: AxisSet,
     sign: Sign,
     hash: u64,
+    /// A bit for every input, shared by some.
+    inputs: u64,
 }
 
 /// An immutable, shared term in normal form.
@@ -151,7 +159,57 @@ pub struct Expr(Arc<Node>);
 
 impl PartialEq for Expr {
     fn eq(&self, other: &Expr) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.op == other.0.op)
+        Equal::default().same(self, other)
+    }
+}
+
+/// A comparison under way. Written out, a term that shares its subterms may be too large to go through, so what two
+/// large terms have in common is looked at once.
+#[derive(Default)]
+struct Equal {
+    looks: usize,
+    seen: HashSet<(*const Node, *const Node)>,
+}
+
+impl Equal {
+    /// Pairs of nodes that are compared without a note of it.
+    const FEW: usize = 128;
+
+    fn same(&mut self, a: &Expr, b: &Expr) -> bool {
+        if Arc::ptr_eq(&a.0, &b.0) {
+            return true;
+        }
+        if a.0.hash != b.0.hash {
+            return false;
+        }
+        self.looks += 1;
+        let is_noted = self.looks > Equal::FEW && !self.seen.insert((Arc::as_ptr(&a.0), Arc::as_ptr(&b.0)));
+        is_noted || self.parts(a.op(), b.op())
+    }
+
+    fn all(&mut self, x: &[Expr], y: &[Expr]) -> bool {
+        x.len() == y.len() && x.iter().zip(y).all(|(x, y)| self.same(x, y))
+    }
+
+    fn parts(&mut self, a: &Op, b: &Op) -> bool {
+        match (a, b) {
+            (Op::Const(a), Op::Const(b)) => rational::same(a, b),
+            (Op::Leaf(a), Op::Leaf(b)) => a == b,
+            (Op::Pow(x, r), Op::Pow(y, s)) => rational::same(r, s) && self.same(x, y),
+            (Op::Call(f, x), Op::Call(g, y)) => f == g && self.same(x, y),
+            (Op::Weights(k, i, x), Op::Weights(l, j, y)) | (Op::SmoothMax(k, i, x), Op::SmoothMax(l, j, y)) => {
+                k == l && i == j && self.same(x, y)
+            }
+            (Op::Select(x), Op::Select(y)) => self.all(&x[..], &y[..]),
+            (Op::Solve(x), Op::Solve(y)) => {
+                (x.row, x.column) == (y.row, y.column)
+                    && self.same(&x.matrix, &y.matrix)
+                    && self.same(&x.right, &y.right)
+            }
+            (Op::Sum(i, x), Op::Sum(j, y)) => i == j && self.same(x, y),
+            (Op::Mul(x), Op::Mul(y)) | (Op::Add(x), Op::Add(y)) => self.all(x, y),
+            _ => false,
+        }
     }
 }
 impl Eq for Expr {}
@@ -167,7 +225,12 @@ impl PartialOrd for Expr {
 }
 impl Ord for Expr {
     fn cmp(&self, other: &Expr) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.op.cmp(&other.0.op) }
+        match (self.op(), other.op()) {
+            _ if self == other => Ordering::Equal,
+            (Op::Const(a), Op::Const(b)) => rational::compare(a, b),
+            (Op::Pow(x, r), Op::Pow(y, s)) => x.cmp(y).then_with(|| rational::compare(r, s)),
+            (a, b) => a.cmp(b),
+        }
     }
 }
 impl fmt::Debug for Expr {
@@ -192,9 +255,23 @@ impl Expr {
 
     fn make(op: Op) -> Expr {
         let mut hasher = DefaultHasher::new();
-        op.hash(&mut hasher);
-        let (axes, sign) = (axes_of(&op), sign_of(&op));
-        Expr(Arc::new(Node { axes, sign, hash: hasher.finish(), op }))
+        match &op {
+            Op::Const(c) => (c.numer(), c.denom()).hash(&mut hasher),
+            Op::Pow(x, r) => (x, r.numer(), r.denom()).hash(&mut hasher),
+            op => op.hash(&mut hasher),
+        }
+        let (axes, sign, inputs) = (axes_of(&op), sign_of(&op), inputs_of(&op));
+        Expr(Arc::new(Node { axes, sign, hash: hasher.finish(), inputs, op }))
+    }
+
+    /// Whether both are one and the same shared term; equal terms need not be.
+    pub fn is(&self, other: &Expr) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether the input may occur in the term; if not, it does not.
+    pub fn may_mention(&self, input: &Leaf) -> bool {
+        self.0.inputs & input.bit() != 0
     }
 
     // Constants and inputs.
@@ -570,7 +647,13 @@ impl Expr {
 
     /// The immediate subterms.
     pub fn children(&self) -> Vec<&Expr> {
-        match self.op() {
+        self.op().children()
+    }
+}
+
+impl Op {
+    fn children(&self) -> Vec<&Expr> {
+        match self {
             Op::Const(_) | Op::Leaf(_) => vec![],
             Op::Pow(x, _) | Op::Call(_, x) | Op::Weights(_, _, x) | Op::SmoothMax(_, _, x) | Op::Sum(_, x) => vec![x],
             Op::Select(parts) => parts.iter().collect(),
@@ -623,6 +706,13 @@ fn axes_of(op: &Op) -> AxisSet {
         Op::Select(parts) => parts.iter().fold(AxisSet::EMPTY, |s, x| s.union(x.axes())),
         Op::Solve(s) => s.matrix.axes().union(s.right.axes()).without(s.row).with(s.column),
         Op::Mul(xs) | Op::Add(xs) => xs.iter().fold(AxisSet::EMPTY, |s, x| s.union(x.axes())),
+    }
+}
+
+fn inputs_of(op: &Op) -> u64 {
+    match op {
+        Op::Leaf(leaf) => leaf.bit(),
+        op => op.children().into_iter().fold(0, |bits, x| bits | x.0.inputs),
     }
 }
 
