@@ -1,0 +1,42 @@
+//! What can go wrong with a recipe, and how two failures are recognized as the same.
+
+use std::fmt;
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Failure {
+    /// The compiler panicked.
+    Panic { stage: String, message: String, location: String },
+    /// A number is not what it should be.
+    Wrong { engine: String, output: String, detail: String },
+    /// A source that rustc refuses.
+    Refused { engine: String, detail: String },
+    /// A promise of a command that does not hold.
+    Broken { command: String, detail: String },
+}
+
+impl Failure {
+    /// Failures with one kind are taken to have one cause.
+    pub fn kind(&self) -> String {
+        match self {
+            Failure::Panic { stage, location, .. } => format!("panic in {stage} at {location}"),
+            Failure::Wrong { engine, output, .. } => format!("wrong {output} ({engine})"),
+            Failure::Refused { engine, detail } => format!("refused by rustc ({engine}): {}", first_line(detail)),
+            Failure::Broken { command, detail } => format!("{command}: {}", first_line(detail)),
+        }
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Failure::Panic { message, .. } => write!(f, "{}: {message}", self.kind()),
+            Failure::Wrong { detail, .. } => write!(f, "{}: {detail}", self.kind()),
+            Failure::Refused { engine, detail } => write!(f, "refused by rustc ({engine}): {detail}"),
+            Failure::Broken { command, detail } => write!(f, "{command}: {detail}"),
+        }
+    }
+}
