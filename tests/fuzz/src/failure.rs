@@ -10,6 +10,8 @@ pub enum Failure {
     Wrong { engine: String, output: String, detail: String },
     /// A source that rustc refuses.
     Refused { engine: String, detail: String },
+    /// The process died.
+    Crash { how: String },
     /// A promise of a command that does not hold.
     Broken { command: String, detail: String },
 }
@@ -19,11 +21,18 @@ impl Failure {
     pub fn kind(&self) -> String {
         match self {
             Failure::Panic { stage, location, .. } => format!("panic in {stage} at {location}"),
-            Failure::Wrong { engine, output, .. } => format!("wrong {output} ({engine})"),
+            Failure::Wrong { engine, output, .. } => format!("wrong {} ({engine})", class(output)),
             Failure::Refused { engine, detail } => format!("refused by rustc ({engine}): {}", first_line(detail)),
+            Failure::Crash { how } => format!("crash: {how}"),
             Failure::Broken { command, detail } => format!("{command}: {}", first_line(detail)),
         }
     }
+}
+
+/// Gradients of one loss are one kind of output, whatever they are gradients of.
+fn class(output: &str) -> &str {
+    let at = output.find('∂').map(|at| at + '∂'.len_utf8());
+    at.map_or(output, |at| &output[..at])
 }
 
 fn first_line(text: &str) -> &str {
@@ -34,8 +43,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Failure::Panic { message, .. } => write!(f, "{}: {message}", self.kind()),
-            Failure::Wrong { detail, .. } => write!(f, "{}: {detail}", self.kind()),
+            Failure::Wrong { engine, output, detail } => write!(f, "wrong {output} ({engine}): {detail}"),
             Failure::Refused { engine, detail } => write!(f, "refused by rustc ({engine}): {detail}"),
+            Failure::Crash { .. } => write!(f, "{}", self.kind()),
             Failure::Broken { command, detail } => write!(f, "{command}: {detail}"),
         }
     }

@@ -1,7 +1,9 @@
-//! The loop: draw a recipe, compare, report.
+//! One recipe after the other: draw, compare, make the failing ones smaller.
 
+use crate::catching::catching;
 use crate::failure::Failure;
 use crate::interpreted;
+use crate::shrink;
 use crate::tally::Tally;
 use crate::tree::Recipe;
 use crate::{generate, print};
@@ -20,7 +22,7 @@ pub fn seed_of(run: u64, n: u64) -> u64 {
     run.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(n)
 }
 
-/// One valid recipe and its seed, refused ones counted on the way; a panic of the checker is a find.
+/// A valid recipe, refused ones counted on the way; a panic of the checker is a find.
 pub fn draw(seed: u64, tally: &mut Tally) -> Result<(Recipe, energyc::check::Recipe), Box<Found>> {
     let mut attempt = 0;
     loop {
@@ -34,13 +36,8 @@ pub fn draw(seed: u64, tally: &mut Tally) -> Result<(Recipe, energyc::check::Rec
     }
 }
 
-/// One recipe through the interpreter.
-pub fn interpret(
-    recipe: &Recipe,
-    checked: energyc::check::Recipe,
-    seed: u64,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
+/// A valid recipe through the interpreter.
+pub fn interpret(recipe: &Recipe, checked: energyc::check::Recipe, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
     match interpreted::compiled(checked)? {
         Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
         Err(why) => {
@@ -50,17 +47,16 @@ pub fn interpret(
     }
 }
 
-/// Runs so many recipes through the interpreter; every find is handed on as it is made.
-pub fn interpreted(count: u64, run: u64, tally: &mut Tally, mut found: impl FnMut(&Found) -> bool) {
-    for n in 0..count {
-        if !one(seed_of(run, n), tally, &mut found) {
-            return;
-        }
+/// Any recipe through checker and interpreter; one that is refused is fine.
+pub fn try_recipe(recipe: &Recipe, seed: u64) -> Result<(), Failure> {
+    match interpreted::checked(&print::recipe(recipe))? {
+        Ok(checked) => interpret(recipe, checked, seed, &mut Tally::default()),
+        Err(_) => Ok(()),
     }
 }
 
-/// Runs the recipe of a seed; whether to go on.
-pub fn one(seed: u64, tally: &mut Tally, found: &mut dyn FnMut(&Found) -> bool) -> bool {
+/// The recipe of a seed through the interpreter.
+pub fn one(seed: u64, tally: &mut Tally) -> Option<Found> {
     let start = Instant::now();
     tally.recipes += 1;
     let find = match draw(seed, tally) {
@@ -71,8 +67,30 @@ pub fn one(seed: u64, tally: &mut Tally, found: &mut dyn FnMut(&Found) -> bool) 
         }
     };
     tally.took(start.elapsed(), seed);
-    find.is_none_or(|find| {
+    if let Some(find) = &find {
         tally.fail(&find.failure.kind());
-        found(&find)
-    })
+    }
+    find
+}
+
+/// The smallest recipe that fails in the same way, and how it fails.
+pub fn smallest(found: &Found) -> Found {
+    let kind = found.failure.kind();
+    let failure_of = |recipe: &Recipe| {
+        // A neighbour may be nonsense that only the evaluator stumbles over.
+        let result = catching("shrink", || try_recipe(recipe, found.seed)).ok()?;
+        result.err().filter(|failure| failure.kind() == kind)
+    };
+    let recipe = shrink::shrink(&found.recipe, |recipe| failure_of(recipe).is_some());
+    let failure = failure_of(&recipe).unwrap_or_else(|| found.failure.clone());
+    Found { seed: found.seed, recipe, failure }
+}
+
+/// A find in full.
+pub fn report(found: &Found) -> String {
+    format!("{}\n  seed {}\n{}", found.failure, found.seed, indented(&print::recipe(&found.recipe)))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
 }

@@ -9,7 +9,7 @@ use crate::prelude;
 use crate::program;
 use crate::random::Random;
 use crate::tree::{
-    Compare, Constraint, Entropy, Exponent, Expr, Function, Ingredient, Kind, Pairing, Param, Place, Ratio, Recipe,
+    Compare, Constraint, Entropy, Exponent, Expr, Function, Ingredient, Kind, Optimizer, Pairing, Param, Place, Ratio, Recipe,
     Size, Value, Values, WriteBack,
 };
 
@@ -665,6 +665,31 @@ fn mentions(e: &Expr, input: &Expr) -> bool {
 
 fn mentions_input(body: &Expr, lets: &[(String, Expr)], input: &Expr) -> bool {
     mentions(body, input) || lets.iter().any(|(name, value)| body.mentions(name) && mentions(value, input))
+}
+
+/// Takes away what nothing uses any more.
+pub fn tidy(recipe: &mut Recipe) {
+    for ingredient in [&mut recipe.local, &mut recipe.global].into_iter().filter(|i| i.place != Place::Prelude) {
+        let uses = |lets: &[(String, Expr)], body: &Expr, name: &str| {
+            body.mentions(name) || lets.iter().any(|(_, value)| value.mentions(name))
+        };
+        let Ingredient { params, lets, body, .. } = ingredient;
+        for position in (0..lets.len()).rev() {
+            let name = lets[position].0.clone();
+            if !uses(&lets[position + 1..], body, &name) {
+                lets.remove(position);
+            }
+        }
+        params.retain(|p| uses(lets, body, &p.name));
+    }
+    let Optimizer { params, body, place, .. } = &mut recipe.optimizer;
+    if *place != Place::Prelude {
+        params.retain(|p| body.iter().any(|statement| statement.value().mentions(&p.name)));
+    }
+    let implied = std::mem::take(&mut recipe.implied);
+    let params = std::mem::take(&mut recipe.params);
+    recipe.implied = implied.into_iter().filter(|name| uses(recipe, name)).collect();
+    recipe.params = params.into_iter().filter(|param| uses(recipe, &param.name)).collect();
 }
 
 /// Whether anything in the recipe uses the name.

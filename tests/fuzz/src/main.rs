@@ -1,9 +1,9 @@
 //! `energy-fuzz`: random recipes against the compiler, from the command line.
 
 use clap::{Parser, Subcommand};
-use energy_fuzz::fuzz::{self, Found};
+use energy_fuzz::supervise::{self, Run};
 use energy_fuzz::tally::Tally;
-use energy_fuzz::{generate, print};
+use energy_fuzz::{fuzz, generate, print, shrink};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -24,40 +24,66 @@ enum Command {
         /// Go on after the first failure
         #[arg(long)]
         keep_going: bool,
+        /// Show failing recipes as they are
+        #[arg(long)]
+        no_shrinking: bool,
     },
     /// Compares the recipe of a seed, as `fuzz` names it
-    Try { seed: u64 },
+    Try {
+        seed: u64,
+        /// A smaller recipe: which neighbour to go to, and from there
+        #[arg(long, value_delimiter = ',')]
+        path: Vec<usize>,
+        /// Look for a smaller recipe that fails in the same way
+        #[arg(long)]
+        shrink: bool,
+    },
     /// Prints the recipe of a seed
     Show { seed: u64 },
+    #[command(hide = true)]
+    Work {
+        seed: u64,
+        from: u64,
+        recipes: u64,
+        #[arg(long)]
+        keep_going: bool,
+        #[arg(long)]
+        no_shrinking: bool,
+    },
 }
 
 fn main() -> ExitCode {
+    let code = |is_good: bool| if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     match Arguments::parse().command {
         Command::Show { seed } => {
             print!("{}", print::recipe(&generate::recipe(seed)));
             ExitCode::SUCCESS
         }
-        Command::Try { seed } => {
+        Command::Try { seed, path, shrink } if path.is_empty() => {
             let mut tally = Tally::default();
-            fuzz::one(seed, &mut tally, &mut |found| {
-                report(found);
-                true
-            });
+            let found = fuzz::one(seed, &mut tally);
+            if let Some(found) = &found {
+                println!("{}", fuzz::report(found));
+                if shrink {
+                    println!("  smallest: {}", fuzz::report(&fuzz::smallest(found)));
+                }
+            }
             println!("{tally}");
-            if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            code(found.is_none())
         }
-        Command::Fuzz { recipes, seed, keep_going } => {
+        Command::Try { seed, path, .. } => {
+            let recipe = shrink::along(&generate::recipe(seed), &path);
+            code(recipe.is_none_or(|recipe| fuzz::try_recipe(&recipe, seed).is_ok()))
+        }
+        Command::Work { seed, from, recipes, keep_going, no_shrinking } => {
+            supervise::work(Run { recipes, seed, keep_going, shrinks: !no_shrinking }, from);
+            ExitCode::SUCCESS
+        }
+        Command::Fuzz { recipes, seed, keep_going, no_shrinking } => {
             let mut tally = Tally::default();
-            fuzz::interpreted(recipes, seed, &mut tally, |found| {
-                report(found);
-                keep_going
-            });
+            supervise::supervise(Run { recipes, seed, keep_going, shrinks: !no_shrinking }, &mut tally);
             println!("{tally}");
-            if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            code(tally.failures.is_empty())
         }
     }
-}
-
-fn report(found: &Found) {
-    println!("{}\nseed {}\n{}", found.failure, found.seed, print::recipe(&found.recipe));
 }

@@ -225,6 +225,11 @@ impl Statement {
         let (Statement::State(_, value) | Statement::Let(_, value) | Statement::Assign(_, value)) = self;
         value
     }
+
+    pub fn value_mut(&mut self) -> &mut Expr {
+        let (Statement::State(_, value) | Statement::Let(_, value) | Statement::Assign(_, value)) = self;
+        value
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
