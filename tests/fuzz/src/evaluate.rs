@@ -1,0 +1,473 @@
+//! What a recipe means, in numbers: direction, energy and all their gradients, straight from the tree.
+//!
+//! # Conventions
+//!
+//! * 0^r = 0 for every r ≠ 0, and sign(0) = 0. Where a ≤ b, `if a <= b` takes its first branch, max(a, b) is b and
+//!   min(a, b) is a; the branch that is not taken is not looked at.
+//! * A sum over tokens runs over those the query sees. A query that sees none has the direction 0 and the energy 0 and
+//!   sends nothing back.
+//! * γ_{t,n} of a decay is the product of the steps' factors after token n up to the query's place in the sequence.
+//! * A constraint brings q, or every k, to its length first, x ↦ ρ x/‖x‖; the direction is a derivative by the q that has
+//!   the length, and gradients are those of the x before.
+//! * The direction is −∇_q F, or −A⁻¹ ∇_q F where the optimizer solves systems A = a·∇²F + b.
+//!   A series is α⁻¹ Σ_{j ≤ k} (s/α)^j B₀^j ∇F with A = αI − s·B₀; `scale` takes the place of s.
+//!
+//! # Which k become v
+//!
+//! With free values, v = W_V h stands for k in the vector part of the direction. F is built from sums over components,
+//! s_j = Σ_e φ_j(q_e, k_e, m), where m are numbers: other such sums, and whatever is made of them. The gradient reaches q_e
+//! through the innermost sum in which it stands; there, at the end of its way, ∂φ_j/∂q_e is taken at v_e instead of k_e. All
+//! numbers keep k. A case distinction inside of φ_j is decided by v on that way; one between numbers is not.
+//!
+//! In one formula: let q move by δ, and every sum over components with it,
+//!
+//! ```text
+//! s_j(δ) = Σ_e φ_j(q_e, k_e, m(δ)) + Σ_e [φ_j(q_e + δ_e, v_e, m(δ)) − φ_j(q_e, v_e, m(δ))]
+//! ```
+//! The direction is −∂F/∂δ at δ = 0, and the Hessian of a system is ∂²F/∂δ², in which both vector sides have become v. With
+//! tied values v is k and this is F(q + δ).
+//!
+//! # What is not compared
+//!
+//! A point too near to a kink (of abs, sign, max, min, `if`, of a root, of the support of a regularized minimum), with a
+//! number that is not finite or very large, or with a system that is nearly singular, is no place to compare at. It is
+//! refused with the reason.
+
+use crate::closed::{Id, Node, Reach};
+use crate::linear;
+use crate::meaning::{Meaning, System};
+use crate::minimum::smooth_maximum;
+use crate::point::Point;
+use crate::tape::{Tape, Var};
+use crate::tree::{Size, Value, Values};
+use std::collections::{BTreeMap, HashMap};
+
+/// Why a point is no place to compare at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Skip {
+    Kink,
+    Overflow,
+    IllConditioned,
+}
+
+/// No number on the way may be larger; the derivatives of a logarithm near 0 are large, and what multiplies them is small.
+const LARGEST: f64 = 1e14;
+
+/// What is too near, too large as a result, too singular.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub kink: f64,
+    pub largest: f64,
+    pub condition: f64,
+}
+
+impl Limits {
+    /// For comparisons in double precision.
+    pub const DOUBLE: Limits = Limits { kink: 1e-5, largest: 1e6, condition: 1e4 };
+    /// For comparisons in single precision.
+    pub const SINGLE: Limits = Limits { kink: 1e-3, largest: 1e4, condition: 1e3 };
+}
+
+/// Gradients by the name of the input: `q`, `k`, `v`, parameters, gates, and the steps of decays.
+pub type Gradients = BTreeMap<String, Vec<f64>>;
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    pub out: Vec<f64>,
+    pub energy: Vec<f64>,
+    /// Of ⟨g, out⟩.
+    pub of_direction: Gradients,
+    /// Of ⟨u, energy⟩.
+    pub of_energy: Gradients,
+}
+
+/// Everything at a point.
+pub fn evaluate(meaning: &Meaning, point: &Point, limits: Limits) -> Result<Outcome, Skip> {
+    let sizes = point.sizes;
+    let zeros = || {
+        let vectors = [("q", sizes.queries), ("k", sizes.tokens), ("v", sizes.tokens)];
+        let mut all: Gradients =
+            vectors.iter().map(|(name, rows)| (name.to_string(), vec![0.0; rows * sizes.head])).collect();
+        for parameter in &meaning.parameters {
+            let length = match parameter.value {
+                Value::Gate | Value::Decay => sizes.tokens,
+                _ => 1,
+            };
+            all.insert(parameter.name.clone(), vec![0.0; length]);
+        }
+        all
+    };
+    let mut outcome = Outcome {
+        out: vec![0.0; sizes.queries * sizes.head],
+        energy: vec![0.0; sizes.queries],
+        of_direction: zeros(),
+        of_energy: zeros(),
+    };
+    for query in (0..sizes.queries).filter(|t| !point.visible[*t].is_empty()) {
+        let mut row = Row::new(meaning, point, query);
+        let energy = row.node(meaning.global, None);
+        let direction = row.direction(limits)?;
+        row.within(limits)?;
+        let u = row.tape.constant(point.u[query]);
+        let of_energy = row.tape.multiply(u, energy);
+        let g: Vec<Var> = point.g[query * sizes.head..][..sizes.head].iter().map(|g| row.tape.constant(*g)).collect();
+        let of_direction = row.tape.dot(&g, &direction);
+        outcome.energy[query] = row.tape.value(energy);
+        for (to, x) in outcome.out[query * sizes.head..].iter_mut().zip(&direction) {
+            *to = row.tape.value(*x);
+        }
+        row.send_back(of_direction, &mut outcome.of_direction);
+        row.send_back(of_energy, &mut outcome.of_energy);
+        row.within(limits)?;
+    }
+    let gradients = outcome.of_direction.values().chain(outcome.of_energy.values());
+    let all = [&outcome.out, &outcome.energy].into_iter().chain(gradients).flatten();
+    let is_moderate = |x: &f64| x.abs() <= limits.largest;
+    if all.into_iter().all(is_moderate) { Ok(outcome) } else { Err(Skip::Overflow) }
+}
+
+/// Which vectors a component is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Side {
+    /// q and k.
+    Plain,
+    /// q + δ and k.
+    Moved,
+    /// q and v.
+    Values,
+    /// q + δ and v.
+    MovedValues,
+}
+
+/// One query on a tape of its own.
+struct Row<'a> {
+    tape: Tape,
+    meaning: &'a Meaning,
+    point: &'a Point,
+    query: usize,
+    /// The inputs by name, and which entries of their gradients they are.
+    leaves: Vec<(String, usize, Var)>,
+    q: Vec<Var>,
+    /// By token, from the first visible one.
+    k: Vec<Vec<Var>>,
+    v: Vec<Vec<Var>>,
+    numbers: HashMap<String, Var>,
+    /// Gates and decays by token.
+    weights: HashMap<String, Vec<Var>>,
+    delta: Vec<Var>,
+    /// Whether sums over components move with δ.
+    is_moving: bool,
+    known: HashMap<(Id, Option<usize>, Option<(usize, Side)>), Var>,
+}
+
+impl<'a> Row<'a> {
+    fn new(meaning: &'a Meaning, point: &'a Point, query: usize) -> Row<'a> {
+        let mut row = Row {
+            tape: Tape::new(),
+            meaning,
+            point,
+            query,
+            leaves: vec![],
+            q: vec![],
+            k: vec![],
+            v: vec![],
+            numbers: HashMap::new(),
+            weights: HashMap::new(),
+            delta: vec![],
+            is_moving: false,
+            known: HashMap::new(),
+        };
+        let head = point.sizes.head;
+        let tokens = point.visible[query].clone();
+        row.q = (0..head).map(|e| row.leaf("q", query * head + e, point.q[query * head + e])).collect();
+        for n in tokens.clone() {
+            let k = (0..head).map(|e| row.leaf("k", n * head + e, point.k[n * head + e])).collect();
+            let v = (0..head).map(|e| row.leaf("v", n * head + e, point.v[n * head + e])).collect();
+            row.k.push(k);
+            row.v.push(v);
+        }
+        for parameter in &meaning.parameters {
+            let name = &parameter.name;
+            match parameter.value {
+                Value::Gate => {
+                    let gates = tokens.clone().map(|n| row.leaf(name, n, point.gates[name][n])).collect();
+                    row.weights.insert(name.clone(), gates);
+                }
+                Value::Decay => {
+                    let last = point.position(query);
+                    let steps: Vec<Var> = (0..=last).map(|n| row.leaf(name, n, point.decays[name][n])).collect();
+                    let products = tokens.clone().map(|n| row.product(steps.get(n + 1..)));
+                    let products = products.collect();
+                    row.weights.insert(name.clone(), products);
+                }
+                _ => {
+                    let number = row.leaf(name, 0, point.numbers[name]);
+                    row.numbers.insert(name.clone(), number);
+                }
+            }
+        }
+        if let Some(radius) = meaning.radius_of_query {
+            row.q = row.at_length(&row.q.clone(), radius);
+        }
+        if let Some(radius) = meaning.radius_of_key {
+            row.k = row.k.clone().iter().map(|k| row.at_length(k, radius)).collect();
+        }
+        row.delta = row.tape.leaves(&vec![0.0; head]);
+        row
+    }
+
+    fn leaf(&mut self, name: &str, entry: usize, value: f64) -> Var {
+        let leaf = self.tape.leaf(value);
+        self.leaves.push((name.to_string(), entry, leaf));
+        leaf
+    }
+
+    /// The product of some factors; tokens after the query have none, and the decay 0.
+    fn product(&mut self, factors: Option<&[Var]>) -> Var {
+        let Some(factors) = factors else { return self.tape.constant(0.0) };
+        let one = self.tape.constant(1.0);
+        factors.iter().fold(one, |product, factor| self.tape.multiply(product, *factor))
+    }
+
+    /// ρ x/‖x‖.
+    fn at_length(&mut self, x: &[Var], radius: Id) -> Vec<Var> {
+        let radius = self.node(radius, None);
+        let square = self.tape.dot(x, x);
+        self.tape.kink(square);
+        let inverse = self.tape.power(square, -0.5);
+        let factor = self.tape.multiply(radius, inverse);
+        x.iter().map(|x| self.tape.multiply(*x, factor)).collect()
+    }
+
+    fn within(&self, limits: Limits) -> Result<(), Skip> {
+        if self.tape.nearest_kink.is_some_and(|distance| distance < limits.kink) {
+            return Err(Skip::Kink);
+        }
+        if self.tape.largest > LARGEST { Err(Skip::Overflow) } else { Ok(()) }
+    }
+
+    /// The number a node is for a token.
+    fn node(&mut self, id: Id, token: Option<usize>) -> Var {
+        self.entry(id, token, None)
+    }
+
+    /// The same for a component of a vector.
+    fn entry(&mut self, id: Id, token: Option<usize>, component: Option<(usize, Side)>) -> Var {
+        let Reach { components, tokens, .. } = self.meaning.graph.reach(id);
+        let local = self.meaning.graph.reach(self.meaning.local).tokens;
+        let is_energy = matches!(self.meaning.graph.node(id), Node::Energy);
+        let token = token.filter(|_| tokens && (local || !is_energy));
+        let component = component.filter(|_| components);
+        let key = (id, token, component);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let value = self.compute(id, token, component);
+        self.known.insert(key, value);
+        value
+    }
+
+    fn compute(&mut self, id: Id, token: Option<usize>, component: Option<(usize, Side)>) -> Var {
+        let meaning = self.meaning;
+        match meaning.graph.node(id) {
+            Node::Number(value) => self.tape.constant(*value),
+            Node::Size(size) => {
+                let sizes = self.point.sizes;
+                let value = match size {
+                    Size::Tokens => sizes.tokens,
+                    Size::Model => sizes.model,
+                    Size::Head => sizes.head,
+                    Size::Heads => sizes.heads,
+                };
+                self.tape.constant(value as f64)
+            }
+            Node::Param(name) => match token {
+                Some(token) if self.weights.contains_key(name) => self.weights[name][token],
+                _ => self.numbers[name],
+            },
+            Node::Query => {
+                let (e, side) = component.expect("a component of q");
+                match side {
+                    Side::Plain | Side::Values => self.q[e],
+                    Side::Moved | Side::MovedValues => self.tape.add(self.q[e], self.delta[e]),
+                }
+            }
+            Node::Key => {
+                let (e, side) = component.expect("a component of k");
+                let token = token.expect("a token");
+                match side {
+                    Side::Plain | Side::Moved => self.k[token][e],
+                    Side::Values | Side::MovedValues => self.v[token][e],
+                }
+            }
+            Node::Energy => self.node(meaning.local, token),
+            Node::Add(a, b) => {
+                let (a, b) = (self.entry(*a, token, component), self.entry(*b, token, component));
+                self.tape.add(a, b)
+            }
+            Node::Multiply(a, b) => {
+                let (a, b) = (self.entry(*a, token, component), self.entry(*b, token, component));
+                self.tape.multiply(a, b)
+            }
+            Node::Power(x, r) => {
+                let x = self.entry(*x, token, component);
+                if r.fract() != 0.0 || *r < 0.0 {
+                    self.tape.kink(x);
+                }
+                self.tape.power(x, *r)
+            }
+            Node::Exp(x) => {
+                let x = self.entry(*x, token, component);
+                self.tape.exp(x)
+            }
+            Node::Log(x) => {
+                let x = self.entry(*x, token, component);
+                self.tape.kink(x);
+                self.tape.log(x)
+            }
+            Node::Abs(x) => {
+                let x = self.entry(*x, token, component);
+                let sign = self.tape.sign_of(x);
+                self.tape.scale(x, sign)
+            }
+            Node::Sign(x) => {
+                let x = self.entry(*x, token, component);
+                let sign = self.tape.sign_of(x);
+                self.tape.constant(sign)
+            }
+            Node::Select(a, b, x, y) => {
+                let (a, b) = (self.entry(*a, token, component), self.entry(*b, token, component));
+                let chosen = if self.tape.at_most(a, b) { *x } else { *y };
+                self.entry(chosen, token, component)
+            }
+            Node::SumComponents(body) => self.sum_of_components(*body, token),
+            Node::SumTokens(body) => {
+                let parts: Vec<Var> = (0..self.k.len()).map(|n| self.node(*body, Some(n))).collect();
+                self.tape.sum(parts)
+            }
+            Node::Minimum(entropy, energy, temperature, shape) => {
+                let temperature = self.node(*temperature, None);
+                let minus = self.tape.negate(temperature);
+                let scores: Vec<Var> = (0..self.k.len())
+                    .map(|n| {
+                        let energy = self.node(*energy, Some(n));
+                        self.tape.divide(energy, minus)
+                    })
+                    .collect();
+                let value = smooth_maximum(&mut self.tape, *entropy, *shape, &scores);
+                self.tape.multiply(minus, value)
+            }
+        }
+    }
+
+    /// s_j(δ), as the head of this file has it.
+    fn sum_of_components(&mut self, body: Id, token: Option<usize>) -> Var {
+        let reach = self.meaning.graph.reach(body);
+        let is_moving = self.is_moving && reach.query;
+        let becomes_v = self.meaning.values == Values::Free && reach.key;
+        let total = |row: &mut Row, side: Side| {
+            let parts: Vec<Var> = (0..row.point.sizes.head).map(|e| row.entry(body, token, Some((e, side)))).collect();
+            row.tape.sum(parts)
+        };
+        match (is_moving, becomes_v) {
+            (false, _) => total(self, Side::Plain),
+            (true, false) => total(self, Side::Moved),
+            (true, true) => {
+                let [plain, moved, values] = [Side::Plain, Side::MovedValues, Side::Values].map(|s| total(self, s));
+                let change = self.tape.subtract(moved, values);
+                self.tape.add(plain, change)
+            }
+        }
+    }
+
+    /// What the head adds.
+    fn direction(&mut self, limits: Limits) -> Result<Vec<Var>, Skip> {
+        self.known.clear();
+        self.is_moving = true;
+        let energy = self.node(self.meaning.global, None);
+        let delta = self.delta.clone();
+        let gradient = self.tape.gradient(energy, &delta);
+        let solution = match &self.meaning.system {
+            None => gradient,
+            Some(system) => self.solution(system, &gradient, limits)?,
+        };
+        Ok(solution.iter().map(|x| self.tape.negate(*x)).collect())
+    }
+
+    fn solution(&mut self, system: &System, gradient: &[Var], limits: Limits) -> Result<Vec<Var>, Skip> {
+        let delta = self.delta.clone();
+        let number = |row: &mut Row, id: Id| row.node(id, None);
+        let (curvature, shift) = (number(self, system.curvature), number(self, system.shift));
+        let mut matrix: Vec<Vec<Var>> = gradient.iter().map(|x| self.tape.gradient(*x, &delta)).collect();
+        for (i, row) in matrix.iter_mut().enumerate() {
+            for (j, x) in row.iter_mut().enumerate() {
+                *x = self.tape.multiply(curvature, *x);
+                if i == j {
+                    *x = self.tape.add(*x, shift);
+                }
+            }
+        }
+        let alpha = system.alpha.map(|id| number(self, id));
+        let scales = system.scale.map(|(used, own)| (number(self, used), number(self, own)));
+        let factor = scales.map(|(used, own)| self.tape.divide(used, own));
+        // B = αI − A, with another number in front where one is given.
+        let rest = alpha.map(|alpha| {
+            let mut rest = matrix.clone();
+            for (i, row) in rest.iter_mut().enumerate() {
+                for (j, x) in row.iter_mut().enumerate() {
+                    *x = self.tape.negate(*x);
+                    if i == j {
+                        *x = self.tape.add(*x, alpha);
+                    }
+                    if let Some(factor) = factor {
+                        *x = self.tape.multiply(*x, factor);
+                    }
+                }
+            }
+            rest
+        });
+        match (system.order, alpha.zip(rest)) {
+            (Some(order), Some((alpha, rest))) => {
+                let inverse = self.tape.power(alpha, -1.0);
+                let mut term: Vec<Var> = gradient.iter().map(|x| self.tape.multiply(*x, inverse)).collect();
+                let mut sum = term.clone();
+                for _ in 0..order {
+                    let next: Vec<Var> = rest.iter().map(|row| self.tape.dot(row, &term)).collect();
+                    term = next.iter().map(|x| self.tape.multiply(*x, inverse)).collect();
+                    sum = sum.iter().zip(&term).map(|(a, b)| self.tape.add(*a, *b)).collect();
+                }
+                Ok(sum)
+            }
+            (_, expansion) => {
+                if let (Some(_), Some((alpha, rest))) = (factor, expansion) {
+                    for (i, (row, rest)) in matrix.iter_mut().zip(&rest).enumerate() {
+                        for (j, (x, rest)) in row.iter_mut().zip(rest).enumerate() {
+                            *x = self.tape.negate(*rest);
+                            if i == j {
+                                *x = self.tape.add(*x, alpha);
+                            }
+                        }
+                    }
+                }
+                let numbers: Vec<Vec<f64>> = matrix.iter().map(|row| self.tape.values(row)).collect();
+                let condition = linear::condition(&numbers);
+                if condition.is_nan() || condition > limits.condition {
+                    return Err(Skip::IllConditioned);
+                }
+                Ok(linear::solve(&mut self.tape, &matrix, gradient))
+            }
+        }
+    }
+
+    /// Adds the gradient of a number on the tape to those of the inputs.
+    fn send_back(&mut self, loss: Var, to: &mut Gradients) {
+        let leaves: Vec<Var> = self.leaves.iter().map(|leaf| leaf.2).collect();
+        let gradient = self.tape.gradient(loss, &leaves);
+        for ((name, entry, _), slope) in self.leaves.iter().zip(gradient) {
+            if let Some(sum) = to.get_mut(name) {
+                sum[*entry] += self.tape.value(slope);
+            }
+        }
+        debug_assert!(self.query < self.point.sizes.queries);
+    }
+}

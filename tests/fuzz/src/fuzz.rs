@@ -1,0 +1,96 @@
+//! One recipe after the other: draw, compare, make the failing ones smaller.
+
+use crate::catching::catching;
+use crate::failure::Failure;
+use crate::interpreted;
+use crate::shrink;
+use crate::tally::Tally;
+use crate::tree::Recipe;
+use crate::{generate, print};
+use std::time::Instant;
+
+/// A recipe that failed.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub seed: u64,
+    pub recipe: Recipe,
+    pub failure: Failure,
+}
+
+/// The seed of the n-th recipe of a run.
+pub fn seed_of(run: u64, n: u64) -> u64 {
+    run.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(n)
+}
+
+/// A valid recipe, refused ones counted on the way; a panic of the checker is a find.
+pub fn draw(seed: u64, tally: &mut Tally) -> Result<(Recipe, energyc::check::Recipe), Box<Found>> {
+    let mut attempt = 0;
+    loop {
+        let recipe = generate::recipe(seed.wrapping_add(attempt << 40));
+        match interpreted::checked(&print::recipe(&recipe)) {
+            Ok(Ok(checked)) => return Ok((recipe, checked)),
+            Ok(Err(codes)) => tally.refuse(codes.first().map_or("no diagnostic at all", String::as_str)),
+            Err(failure) => return Err(Box::new(Found { seed, recipe, failure })),
+        }
+        attempt += 1;
+    }
+}
+
+/// A valid recipe through the interpreter.
+pub fn interpret(recipe: &Recipe, checked: energyc::check::Recipe, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
+    match interpreted::compiled(checked)? {
+        Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
+        Err(why) => {
+            tally.unsupport(&why);
+            Ok(())
+        }
+    }
+}
+
+/// Any recipe through checker and interpreter; one that is refused is fine.
+pub fn try_recipe(recipe: &Recipe, seed: u64) -> Result<(), Failure> {
+    match interpreted::checked(&print::recipe(recipe))? {
+        Ok(checked) => interpret(recipe, checked, seed, &mut Tally::default()),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The recipe of a seed through the interpreter.
+pub fn one(seed: u64, tally: &mut Tally) -> Option<Found> {
+    let start = Instant::now();
+    tally.recipes += 1;
+    let find = match draw(seed, tally) {
+        Err(find) => Some(*find),
+        Ok((recipe, checked)) => {
+            let result = interpret(&recipe, checked, seed, tally);
+            result.err().map(|failure| Found { seed, recipe, failure })
+        }
+    };
+    tally.took(start.elapsed(), seed);
+    if let Some(find) = &find {
+        tally.fail(&find.failure.kind());
+    }
+    find
+}
+
+/// The smallest recipe that fails in the same way, and how it fails.
+pub fn smallest(found: &Found) -> Found {
+    let kind = found.failure.kind();
+    let failure_of = |recipe: &Recipe| {
+        // A neighbour may be nonsense that only the evaluator stumbles over.
+        let result = catching("shrink", || try_recipe(recipe, found.seed)).ok()?;
+        result.err().filter(|failure| failure.kind() == kind)
+    };
+    let recipe = shrink::shrink(&found.recipe, |recipe| failure_of(recipe).is_some());
+    let failure = failure_of(&recipe).unwrap_or_else(|| found.failure.clone());
+    Found { seed: found.seed, recipe, failure }
+}
+
+/// A find in full.
+pub fn report(found: &Found) -> String {
+    format!("{}\n  seed {}\n{}", found.failure, found.seed, indented(&print::recipe(&found.recipe)))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}

@@ -1,0 +1,215 @@
+//! A recipe by the compiler's plan interpreter in double precision, all five passes, over tiles and by scans, beside the
+//! evaluator.
+
+use crate::catching::catching;
+use crate::compare::{self, Arrays, Tolerance, differs};
+use crate::evaluate::{Limits, Skip, evaluate};
+use crate::expansion;
+use crate::failure::Failure;
+use crate::meaning::{self, Meaning};
+use crate::point::Point;
+use crate::random::Random;
+use crate::samples::{self, LARGE, Mask, SMALL};
+use crate::tally::Tally;
+use crate::tree;
+use energyc::check::Recipe;
+use energyc::derive::{self, Derivation};
+use energyc::interpret::{Head, HeadSize, run_head};
+use energyc::ir::{Leaf, Role};
+use energyc::plan::schedule::{Domain, Pass};
+use energyc::plan::{self, Plan};
+use energyc::primitives::decay;
+use energyc::primitives::visible::Visible;
+use energyc::simplify::Options;
+use std::collections::BTreeMap;
+
+const TOLERANCE: Tolerance = Tolerance { relative: 1e-8, absolute: 1e-11, movement: 100.0 };
+/// How far inputs are moved to see what a result's condition is.
+const NUDGE: f64 = 1e-13;
+/// A tolerance above this share of an array's largest entry would not see much.
+const VAGUE: f64 = 1e-4;
+/// Draws in the place of a point that had to be skipped.
+const DRAWS: usize = 3;
+
+/// What the compiler makes of a recipe.
+pub struct Compiled {
+    pub recipe: Recipe,
+    pub derivation: Derivation,
+    pub plan: Plan,
+}
+
+/// The recipe, the codes it is refused with, or the panic.
+pub fn checked(text: &str) -> Result<Result<Recipe, Vec<String>>, Failure> {
+    let (recipe, diagnostics) = catching("check", || energyc::pipeline::front(text))?;
+    Ok(recipe.ok_or_else(|| {
+        diagnostics.iter().filter(|d| d.is_error()).map(|d| format!("{:?}", d.code)).collect::<Vec<_>>()
+    }))
+}
+
+/// The plan, or why there is none.
+pub fn compiled(recipe: Recipe) -> Result<Result<Compiled, String>, Failure> {
+    let options = Options::default();
+    let derivation = catching("derive", || derive::derive(&recipe, &options))?;
+    let plan = catching("plan", || plan::plan(&derivation, &options))?;
+    Ok(plan.map(|plan| Compiled { recipe, derivation, plan }).map_err(|why| why.0))
+}
+
+/// Compares at several points; the seed decides which.
+pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
+    let expansion = match meaning::needs_expansion(tree) {
+        false => None,
+        true => match expansion::of(&compiled.derivation) {
+            Some(expansion) => Some(expansion),
+            None => {
+                tally.skip("an expansion that is no number");
+                return Ok(());
+            }
+        },
+    };
+    let meaning = Meaning::of(tree, expansion.as_ref());
+    let mut random = Random::new(seed);
+    let mut shapes = vec![SMALL[0], SMALL[1]];
+    shapes.push(SMALL[2 + random.below(SMALL.len() - 2)]);
+    if random.one_in(6) {
+        shapes.push(LARGE);
+    }
+    for shape in shapes {
+        let mask = random.pick(&Mask::ALL);
+        for _ in 0..DRAWS {
+            let point = samples::draw(&meaning, shape, mask, &mut random);
+            match at_point(&meaning, compiled, &point, &mut random) {
+                Err(failure) => return Err(at_place(failure, &point, mask)),
+                Ok(Some(skip)) => tally.skip(&format!("{skip:?}")),
+                Ok(None) => {
+                    tally.compared += 1;
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn at_place(failure: Failure, point: &Point, mask: Mask) -> Failure {
+    let sizes = point.sizes;
+    let place = format!(
+        "{} queries, N = {}, d_h = {}, d = {}, H = {}, mask {mask:?}, {:?}",
+        sizes.queries, sizes.tokens, sizes.head, sizes.model, sizes.heads, point.numbers
+    );
+    match failure {
+        Failure::Wrong { engine, output, detail } => {
+            Failure::Wrong { engine, output, detail: format!("{detail}\n    at {place}") }
+        }
+        Failure::Panic { stage, message, location } => {
+            Failure::Panic { stage, location, message: format!("{message}\n    at {place}") }
+        }
+        other => other,
+    }
+}
+
+fn at_point(
+    meaning: &Meaning,
+    compiled: &Compiled,
+    point: &Point,
+    random: &mut Random,
+) -> Result<Option<Skip>, Failure> {
+    let outcome = match evaluate(meaning, point, Limits::DOUBLE) {
+        Ok(outcome) => outcome,
+        Err(skip) => return Ok(Some(skip)),
+    };
+    let mut perturbed = vec![];
+    for _ in 0..2 {
+        match evaluate(meaning, &point.perturbed(NUDGE, random), Limits::DOUBLE) {
+            Ok(outcome) => perturbed.push(compare::arrays(&outcome)),
+            Err(skip) => return Ok(Some(skip)),
+        }
+    }
+    let mut expected = compare::arrays(&outcome);
+    // Numbers that shape the formulas have no gradient.
+    for (name, _) in &compiled.recipe.structural {
+        expected.remove(&format!("∂{name}"));
+        expected.remove(&format!("energy ∂{name}"));
+    }
+    let movement = compare::movement(&expected, &perturbed);
+    if compare::is_vague(&expected, &movement, TOLERANCE, VAGUE) {
+        return Ok(Some(Skip::IllConditioned));
+    }
+    let visible = Visible::new(point.visible.clone(), point.sizes.tokens);
+    let tiles = compiled.plan.passes();
+    let chosen = compiled.plan.passes_for(std::slice::from_ref(&visible), false);
+    let mut engines = vec![("interpreted", tiles)];
+    if !std::ptr::eq(tiles[0], chosen[0]) {
+        engines.push(("interpreted by scans", chosen));
+    }
+    for (engine, passes) in engines {
+        let run = |point: &Point| catching(engine, || planned(compiled, passes, point, &visible));
+        let got = run(point)?;
+        let Some(difference) = differs(&expected, &movement, &got, TOLERANCE) else { continue };
+        if meaning.radius_of_query.is_some() && crate::sphere::agree(meaning, point, &expected, &movement, &got, &run)?
+        {
+            continue;
+        }
+        let detail = difference.describe();
+        return Err(Failure::Wrong { engine: engine.to_string(), output: difference.name, detail });
+    }
+    Ok(None)
+}
+
+/// The five passes on a point.
+pub fn planned(compiled: &Compiled, passes: [&Pass; 5], point: &Point, visible: &Visible) -> Arrays {
+    let Compiled { recipe, plan, .. } = compiled;
+    let sizes = point.sizes;
+    let size = HeadSize { queries: sizes.queries, tokens: sizes.tokens, head: sizes.head };
+    let numbers: BTreeMap<&str, Vec<f64>> = point.numbers.iter().map(|(name, x)| (name.as_str(), vec![*x])).collect();
+    let lengths = [("N", sizes.tokens), ("d", sizes.model), ("d_h", sizes.head), ("H", sizes.heads)];
+    let lengths: BTreeMap<&str, Vec<f64>> = lengths.into_iter().map(|(name, n)| (name, vec![n as f64])).collect();
+    let find = |leaf: &Leaf| -> &[f64] {
+        let name = &*leaf.name;
+        match leaf.role {
+            Role::Size => &lengths[name],
+            Role::Param => &numbers[name],
+            Role::Gate => &point.gates[name],
+            Role::Decay => &point.decays[name],
+            Role::Query => &point.q,
+            Role::Key => &point.k,
+            Role::Value => &point.v,
+            Role::Probe if leaf.same_input(&plan.cotangents[0]) => &point.g,
+            Role::Probe => &point.u,
+            _ => panic!("a plan asks for the input {leaf:?}"),
+        }
+    };
+    let [forward, energy, backward, constants, energy_backward] = passes;
+    let length = |id| size.entries(Domain::of(plan.graph.axes(id)));
+    let mut saved: Vec<Vec<f64>> = forward.saved.iter().map(|id| vec![0.0; length(*id)]).collect();
+    let mut all = Arrays::new();
+    let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<f64>]| {
+        let mut outputs: Vec<Vec<f64>> = pass.outputs.iter().map(|o| vec![0.0; size.entries(o.domain)]).collect();
+        run_head(&plan.graph, pass, Head { size, visible, dropout: None }, &find, saved, &mut outputs);
+        if pass.is_saving {
+            for (saved, id) in saved.iter_mut().zip(&pass.saved) {
+                if let Some(i) = pass.outputs.iter().position(|o| o.id == *id) {
+                    saved.clone_from(&outputs[i]);
+                }
+            }
+        }
+        for (output, values) in pass.outputs.iter().zip(outputs) {
+            all.insert(format!("{prefix}{}", output.name), values);
+        }
+    };
+    run(forward, "", &mut saved);
+    run(energy, "", &mut []);
+    run(backward, "∂", &mut saved);
+    run(constants, "∂", &mut saved);
+    run(energy_backward, "energy ∂", &mut saved);
+    for param in recipe.params.iter().filter(|p| p.leaf.role == Role::Decay) {
+        for prefix in ["∂", "energy ∂"] {
+            let sums = plan::decay_sums(&param.name).map(|name| all.remove(&format!("{prefix}{name}")));
+            let [Some(rows), Some(columns)] = sums else { continue };
+            let steps = &point.decays[&param.name];
+            let mut gradient = vec![0.0; steps.len()];
+            decay::gradient(steps, size.tokens - size.queries, &rows, &columns, &mut gradient);
+            all.insert(format!("{prefix}{}", param.name), gradient);
+        }
+    }
+    all
+}

@@ -1,0 +1,29 @@
+//! Random recipes through the whole compiler, beside an evaluator that shares nothing with it.
+
+pub mod catching;
+pub mod closed;
+pub mod compare;
+pub mod evaluate;
+#[cfg(test)]
+mod evaluate_tests;
+pub mod expansion;
+pub mod failure;
+pub mod fuzz;
+pub mod generate;
+pub mod interpreted;
+pub mod linear;
+pub mod meaning;
+pub mod minimum;
+pub mod names;
+pub mod point;
+pub mod prelude;
+pub mod print;
+pub mod program;
+pub mod random;
+pub mod samples;
+pub mod shrink;
+pub mod sphere;
+pub mod supervise;
+pub mod tally;
+pub mod tape;
+pub mod tree;

@@ -1,0 +1,284 @@
+//! Automatic differentiation: a tape of scalar operations whose reverse pass writes its own operations on the tape.
+//!
+//! There are five operations, x + y, x·y, x^r, exp and log; all else is made of them, with the branches of a case
+//! distinction chosen as it is recorded. Since a gradient is on the tape like anything else, it can be differentiated
+//! again: gradients, Hessians and the backward pass of a direction all come from [`Tape::gradient`].
+//!
+//! The tape keeps an eye on what makes a comparison meaningless: how near a value came to a kink, and how large
+//! numbers grew.
+
+/// A number on the tape.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Var(u32);
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Constant,
+    Leaf,
+    Add(Var, Var),
+    Multiply(Var, Var),
+    /// x^r with 0^r = 0 for every r ≠ 0.
+    Power(Var, f64),
+    Exp(Var),
+    Log(Var),
+}
+
+#[derive(Default, Debug)]
+pub struct Tape {
+    ops: Vec<Op>,
+    values: Vec<f64>,
+    /// The smallest distance of anything to the place where a formula changes.
+    pub nearest_kink: Option<f64>,
+    /// The largest number there was; infinite also where something is not a number.
+    pub largest: f64,
+}
+
+impl Tape {
+    pub fn new() -> Tape {
+        Tape { nearest_kink: None, ..Tape::default() }
+    }
+
+    fn push(&mut self, op: Op, value: f64) -> Var {
+        let size = if value.is_nan() { f64::INFINITY } else { value.abs() };
+        self.largest = self.largest.max(size);
+        self.ops.push(op);
+        self.values.push(value);
+        Var(u32::try_from(self.ops.len() - 1).expect("a tape of moderate length"))
+    }
+
+    pub fn value(&self, x: Var) -> f64 {
+        self.values[x.0 as usize]
+    }
+
+    pub fn values(&self, xs: &[Var]) -> Vec<f64> {
+        xs.iter().map(|x| self.value(*x)).collect()
+    }
+
+    pub fn constant(&mut self, value: f64) -> Var {
+        self.push(Op::Constant, value)
+    }
+
+    pub fn leaf(&mut self, value: f64) -> Var {
+        self.push(Op::Leaf, value)
+    }
+
+    pub fn leaves(&mut self, values: &[f64]) -> Vec<Var> {
+        values.iter().map(|value| self.leaf(*value)).collect()
+    }
+
+    /// The number something is whatever the leaves are.
+    fn known(&self, x: Var) -> Option<f64> {
+        matches!(self.ops[x.0 as usize], Op::Constant).then(|| self.value(x))
+    }
+
+    /// Whether it is the same whatever the leaves are.
+    pub fn is_constant(&self, x: Var) -> bool {
+        self.known(x).is_some()
+    }
+
+    pub fn add(&mut self, a: Var, b: Var) -> Var {
+        let value = self.value(a) + self.value(b);
+        match (self.known(a), self.known(b)) {
+            (Some(_), Some(_)) => self.constant(value),
+            (Some(0.0), _) => b,
+            (_, Some(0.0)) => a,
+            _ => self.push(Op::Add(a, b), value),
+        }
+    }
+
+    pub fn multiply(&mut self, a: Var, b: Var) -> Var {
+        let value = self.value(a) * self.value(b);
+        match (self.known(a), self.known(b)) {
+            (Some(_), Some(_)) => self.constant(value),
+            (Some(0.0), _) | (_, Some(0.0)) => self.constant(0.0),
+            (Some(1.0), _) => b,
+            (_, Some(1.0)) => a,
+            _ => self.push(Op::Multiply(a, b), value),
+        }
+    }
+
+    pub fn scale(&mut self, a: Var, factor: f64) -> Var {
+        let factor = self.constant(factor);
+        self.multiply(a, factor)
+    }
+
+    pub fn negate(&mut self, a: Var) -> Var {
+        self.scale(a, -1.0)
+    }
+
+    pub fn subtract(&mut self, a: Var, b: Var) -> Var {
+        let b = self.negate(b);
+        self.add(a, b)
+    }
+
+    pub fn divide(&mut self, a: Var, b: Var) -> Var {
+        let b = self.power(b, -1.0);
+        self.multiply(a, b)
+    }
+
+    pub fn power(&mut self, a: Var, r: f64) -> Var {
+        let x = self.value(a);
+        let value = match () {
+            _ if r == 0.0 => 1.0,
+            _ if x == 0.0 => 0.0,
+            _ => x.powf(r),
+        };
+        match self.known(a) {
+            Some(_) => self.constant(value),
+            None if r == 0.0 => self.constant(1.0),
+            None if r == 1.0 => a,
+            None => self.push(Op::Power(a, r), value),
+        }
+    }
+
+    pub fn exp(&mut self, a: Var) -> Var {
+        let value = self.value(a).exp();
+        if self.is_constant(a) { self.constant(value) } else { self.push(Op::Exp(a), value) }
+    }
+
+    pub fn log(&mut self, a: Var) -> Var {
+        let value = self.value(a).ln();
+        if self.is_constant(a) { self.constant(value) } else { self.push(Op::Log(a), value) }
+    }
+
+    pub fn sum(&mut self, xs: impl IntoIterator<Item = Var>) -> Var {
+        let mut total = self.constant(0.0);
+        for x in xs {
+            total = self.add(total, x);
+        }
+        total
+    }
+
+    pub fn dot(&mut self, xs: &[Var], ys: &[Var]) -> Var {
+        let products: Vec<Var> = xs.iter().zip(ys).map(|(x, y)| self.multiply(*x, *y)).collect();
+        self.sum(products)
+    }
+
+    /// Notes that a formula changes where this number is 0.
+    pub fn kink(&mut self, x: Var) {
+        if self.is_constant(x) {
+            return;
+        }
+        let distance = self.value(x).abs();
+        self.nearest_kink = Some(self.nearest_kink.map_or(distance, |nearest| nearest.min(distance)));
+    }
+
+    /// Whether a ≤ b, which may change where they are equal.
+    pub fn at_most(&mut self, a: Var, b: Var) -> bool {
+        let difference = self.subtract(a, b);
+        self.kink(difference);
+        self.value(a) <= self.value(b)
+    }
+
+    /// −1, 0 or 1.
+    pub fn sign_of(&mut self, x: Var) -> f64 {
+        self.kink(x);
+        let value = self.value(x);
+        if value == 0.0 { 0.0 } else { value.signum() }
+    }
+
+    /// ∂y/∂x for every x, on the tape.
+    pub fn gradient(&mut self, y: Var, xs: &[Var]) -> Vec<Var> {
+        let length = y.0 as usize + 1;
+        let mut depends = vec![false; length];
+        for x in xs.iter().filter(|x| x.0 <= y.0) {
+            depends[x.0 as usize] = true;
+        }
+        for i in 0..length {
+            depends[i] |= match self.ops[i] {
+                Op::Constant | Op::Leaf => false,
+                Op::Add(a, b) | Op::Multiply(a, b) => depends[a.0 as usize] || depends[b.0 as usize],
+                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) => depends[a.0 as usize],
+            };
+        }
+        let mut adjoints: Vec<Option<Var>> = vec![None; length];
+        adjoints[y.0 as usize] = Some(self.constant(1.0));
+        for i in (0..length).rev().filter(|i| depends[*i]) {
+            let Some(adjoint) = adjoints[i] else { continue };
+            let mut send = |tape: &mut Tape, to: Var, slope: Option<Var>| {
+                if !depends[to.0 as usize] {
+                    return;
+                }
+                let part = slope.map_or(adjoint, |slope| tape.multiply(adjoint, slope));
+                let place = &mut adjoints[to.0 as usize];
+                *place = Some(place.map_or(part, |sum| tape.add(sum, part)));
+            };
+            match self.ops[i] {
+                Op::Constant | Op::Leaf => {}
+                Op::Add(a, b) => {
+                    send(self, a, None);
+                    send(self, b, None);
+                }
+                Op::Multiply(a, b) => {
+                    send(self, a, Some(b));
+                    send(self, b, Some(a));
+                }
+                Op::Power(a, r) => {
+                    let power = self.power(a, r - 1.0);
+                    let slope = self.scale(power, r);
+                    send(self, a, Some(slope));
+                }
+                Op::Exp(a) => send(self, a, Some(Var(i as u32))),
+                Op::Log(a) => {
+                    let slope = self.power(a, -1.0);
+                    send(self, a, Some(slope));
+                }
+            }
+        }
+        xs.iter().map(|x| adjoints.get(x.0 as usize).copied().flatten().unwrap_or_else(|| self.constant(0.0))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function of two numbers with everything in it.
+    fn function(tape: &mut Tape, x: Var, y: Var) -> Var {
+        let product = tape.multiply(x, y);
+        let exp = tape.exp(product);
+        let square = tape.power(y, 2.0);
+        let sum = tape.add(exp, square);
+        let log = tape.log(sum);
+        let root = tape.power(x, 1.5);
+        let quotient = tape.divide(root, sum);
+        tape.add(log, quotient)
+    }
+
+    fn at(x: f64, y: f64) -> f64 {
+        let mut tape = Tape::new();
+        let [x, y] = [x, y].map(|x| tape.leaf(x));
+        let f = function(&mut tape, x, y);
+        tape.value(f)
+    }
+
+    #[test]
+    fn gradients_and_their_gradients_are_slopes() {
+        let (x0, y0, h) = (0.7, -1.3, 1e-4);
+        let mut tape = Tape::new();
+        let [x, y] = [x0, y0].map(|x| tape.leaf(x));
+        let f = function(&mut tape, x, y);
+        let first = tape.gradient(f, &[x, y]);
+        let second = tape.gradient(first[0], &[x, y]);
+        let third = tape.gradient(second[1], &[y]);
+        let near = |a: f64, b: f64, tolerance: f64| assert!((a - b).abs() < tolerance, "{a} and {b}");
+        near(tape.value(first[0]), (at(x0 + h, y0) - at(x0 - h, y0)) / (2.0 * h), 1e-6);
+        near(tape.value(first[1]), (at(x0, y0 + h) - at(x0, y0 - h)) / (2.0 * h), 1e-6);
+        near(tape.value(second[0]), (at(x0 + h, y0) - 2.0 * at(x0, y0) + at(x0 - h, y0)) / (h * h), 1e-5);
+        let slope = |y: f64| (at(x0 + h, y) - at(x0 - h, y)) / (2.0 * h);
+        near(tape.value(second[1]), (slope(y0 + h) - slope(y0 - h)) / (2.0 * h), 1e-5);
+        let h = 1e-3;
+        near(tape.value(third[0]), (slope(y0 + h) - 2.0 * slope(y0) + slope(y0 - h)) / (h * h), 1e-3);
+    }
+
+    #[test]
+    fn the_power_is_total() {
+        let mut tape = Tape::new();
+        let x = tape.leaf(0.0);
+        let root = tape.power(x, 0.5);
+        let slope = tape.gradient(root, &[x])[0];
+        assert_eq!((tape.value(root), tape.value(slope)), (0.0, 0.0));
+        let inverse = tape.power(x, -1.0);
+        assert_eq!(tape.value(inverse), 0.0);
+    }
+}
