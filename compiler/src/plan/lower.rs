@@ -629,6 +629,10 @@ fn contracted_inside(axis: Axis, factors: &[Expr]) -> Option<Expr> {
     let is_matrix = |f: &Expr| f.axes().iter().filter(|a| a.space == Space::Head).count() > 1;
     let at = factors.iter().position(is_matrix)?;
     let Op::Sum(token, body) = factors[at].op() else { return None };
+    // One way only: components go inside, tokens and queries outside.
+    if axis.space != Space::Head || token.space == Space::Head {
+        return None;
+    }
     let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
     let (fresh, body) = match token.space {
         Space::Query if others.has_axis(Axis::T) => return None,
