@@ -355,6 +355,32 @@ fn equal_energies_written_otherwise_are_proven() {
     proven(&square, &opened);
 }
 
+/// log cosh, four ways: equal as rational functions of exponentials, which no rule rewrites into each other.
+#[test]
+fn exponentials_are_compared_as_variables() {
+    let forms = [
+        "sum(log((exp(q - k) + exp(k - q)) / 2))",
+        "sum(softplus(2 * (q - k)) - (q - k) - log(2))",
+        "sum(abs(q - k) + log(1 + exp(-2 * abs(q - k))))",
+        "sum(softplus(2 * (k - q)) + q - k)",
+    ];
+    let with = |energy: &str| recipe(&format!("recipe r {{ local c() {{ E = {energy} }} {LSE} }}"));
+    for (i, a) in forms.iter().enumerate() {
+        for (j, b) in forms.iter().enumerate().filter(|(j, _)| *j != i) {
+            let answer = equivalence(&with(a), &with(b), &Options::default());
+            let Equivalence::Decided { substitutions, .. } = answer else { panic!("{a} and {b}: {answer:?}") };
+            let says = |words: &str| substitutions.iter().any(|line| line.contains(words));
+            assert!(says("= exp(q − k_i)") && says("= exp(q − v_i)"), "{substitutions:?}");
+            assert_eq!(says("q − k_i = 0 say the same"), i == 2 || j == 2, "{substitutions:?}");
+            // The first two are smaller by log 2 a component.
+            assert_eq!(says("log(2), the same for every token"), (i < 2) != (j < 2), "{substitutions:?}");
+        }
+    }
+    differ(&with(forms[0]), &with("sum(softplus(2 * (q - k)) - 1.01 * (q - k))"));
+    // The kink stays where it is one.
+    differ(&with(forms[2]), &with("sum(abs(q - k) + log(1 + exp(-abs(q - k))))"));
+}
+
 #[test]
 fn different_rules_differ() {
     for (a, b) in

@@ -68,6 +68,13 @@ fn print(answer: &Equivalence, a: &Recipe, b: &Recipe) -> Outcome {
             let (first, second) = (energy(a), energy(b));
             Outcome::good(format!("proven\n{notes}\n{first}\n{second}\n{steps}"))
         }
+        Equivalence::Decided { substitutions, notes } => {
+            let notes: String = notes.iter().map(|note| format!("    {note}\n")).collect();
+            let lines: String = substitutions.iter().map(|line| format!("    {line}\n")).collect();
+            let title = format!("o of `{}` and o of `{}`, with exponentials as variables", a.name, b.name);
+            let (first, second) = (energy(a), energy(b));
+            Outcome::good(format!("proven\n{notes}\n{first}\n{second}\n{title}:\n{lines}"))
+        }
         Equivalence::Differ { evidence } => negative("differ", evidence),
         Equivalence::Unknown { reason } => negative("cannot tell", reason),
     }

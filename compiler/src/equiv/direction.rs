@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! raw A ──simplify──▶ A ══ (multiplied out, or one e-graph run) ══ B ◀──simplify── raw B
+//! raw A ══ (exponentials as variables) ══ raw B
 //! ```
 //! The raw direction is −∇_q F_h as differentiation leaves it, with values put in and names revealed (of a solved system,
 //! its solution with all names revealed); F_h is the energy
@@ -9,6 +10,7 @@
 
 use super::Equivalence;
 use super::canonical::canonical;
+use super::exponentials;
 use super::numbers;
 use super::reverse::{reversed, rewound};
 use crate::check::recipe::{Recipe, Values};
@@ -32,7 +34,10 @@ pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) ->
     };
     match numbers::difference("the direction ", &first.start, &second.start, &norms) {
         Ok(Some(evidence)) => Equivalence::Differ { evidence },
-        Ok(None) => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
+        Ok(None) => match exponentials::decide(&first.start, &second.start) {
+            Some(substitutions) => Equivalence::Decided { substitutions, notes },
+            None => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
+        },
         Err(reason) => Equivalence::Unknown { reason },
     }
 }
