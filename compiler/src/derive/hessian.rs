@@ -56,7 +56,7 @@ pub fn second_derivative(recipe: &Recipe, energy: &Expr, names: &[Named], option
     let slopes = scores.filter_map(|named| score_slope(recipe, named, &along(named.depends_on()), &tidy));
     let slopes: Vec<Slope> = slopes.collect();
     let known: Vec<Named> = slopes.iter().map(|slope| slope.named.clone()).collect();
-    let costs = Costs { objective: Objective::Readable, given: &[] };
+    let costs = Costs::new(Objective::Readable, &[]);
     let form = split(&raw).into_iter().map(|part| {
         let plain = tidy(&part);
         let named = multiplied_out(&with_slopes(&part, &slopes), options);

@@ -25,6 +25,9 @@ use egg::RecExpr;
 
 /// Compares the directions of two recipes over the same inputs.
 pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) -> Equivalence {
+    if is_same(a, b) {
+        return Equivalence::Proven { proof: Proof::trivial(&a.energy), notes };
+    }
     let norms = norms(a, b);
     let shared = options.clone().assuming(norms.clone());
     let (first, second) = (tidy(a, options, &shared), tidy(b, options, &shared));
@@ -42,6 +45,11 @@ pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) ->
     }
 }
 
+/// Whether the energies are one term, minimized in one way.
+fn is_same(a: &Recipe, b: &Recipe) -> bool {
+    a.energy == b.energy && a.constraints == b.constraints && a.program.preconditioner == b.program.preconditioner
+}
+
 /// What both layers know of q and k.
 fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
     let mut norms: Vec<Norm> = Vec::new();
@@ -55,6 +63,7 @@ fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
 
 /// The proof from the raw direction to the simplified one.
 fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Proof {
+    let shared = &shared.clone().afresh();
     let derivation = derive(recipe, options);
     if derivation.preconditioned.is_some() {
         return simplify(&reveal(&derivation.direction.proof.start, &derivation.names), shared).proof;
@@ -82,7 +91,7 @@ fn proven(a: &Proof, b: &Proof, options: &Options) -> Result<Proof, String> {
 }
 
 fn multiplied_out(proof: &Proof, options: &Options) -> Proof {
-    let more = canonical(&proof.end, options);
+    let more = canonical(&proof.end, &options.clone().afresh());
     let lemmas = proof.lemmas.iter().cloned().chain(more.lemmas).collect();
     Proof { start: proof.start.clone(), lemmas, end: more.end }
 }
@@ -98,7 +107,9 @@ fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, St
     }
     let mut end: RecExpr<Term> = RecExpr::default();
     end.add(node);
-    let steps = run.explain(&end, &options.rules, &options.budget)?.ok_or("the way from one to the other is too long to write")?;
+    let steps = run
+        .explain(&end, &options.rules, &options.budget)?
+        .ok_or("the way from one to the other is too long to write")?;
     Ok(vec![Lemma { start: a.clone(), steps, end: b.clone() }])
 }
 

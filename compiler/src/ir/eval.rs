@@ -10,6 +10,7 @@ use super::memo::Memo;
 use super::rational::to_f64;
 use super::tensor::{Tensor, broadcast, for_each_index};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The lengths of the axes and the sizes `d`, `d_h`, `H`, `N` of the language.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +91,7 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
     roots
         .iter()
         .map(|e| {
-            let mut value = interpreter.value(e)?;
+            let mut value = Rc::unwrap_or_clone(interpreter.value(e)?);
             env.blank_unseen(&mut value);
             Ok(value)
         })
@@ -99,15 +100,15 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
 
 struct Interpreter<'a> {
     env: &'a Env,
-    memo: Memo<Tensor>,
+    memo: Memo<Rc<Tensor>>,
 }
 
 impl Interpreter<'_> {
-    fn value(&mut self, e: &Expr) -> Result<Tensor, String> {
+    fn value(&mut self, e: &Expr) -> Result<Rc<Tensor>, String> {
         if let Some(done) = self.memo.get(e) {
             return Ok(done.clone());
         }
-        let result = self.compute(e)?;
+        let result = Rc::new(self.compute(e)?);
         self.memo.insert(e.clone(), result.clone());
         Ok(result)
     }
@@ -138,13 +139,13 @@ impl Interpreter<'_> {
             }
             Op::Select(parts) => {
                 let parts = parts.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                let parts: Vec<&Tensor> = parts.iter().collect();
+                let parts: Vec<&Tensor> = parts.iter().map(|x| &**x).collect();
                 broadcast(&parts, length, |v| if v[0] <= v[1] { v[2] } else { v[3] })
             }
             Op::Mul(xs) | Op::Add(xs) => {
                 let is_sum = matches!(e.op(), Op::Add(_));
                 let parts = xs.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                let parts: Vec<&Tensor> = parts.iter().collect();
+                let parts: Vec<&Tensor> = parts.iter().map(|x| &**x).collect();
                 broadcast(&parts, length, |v| if is_sum { v.iter().sum() } else { v.iter().product() })
             }
             Op::Solve(s) => {

@@ -6,15 +6,17 @@
 //! the work of the rewrite rules.
 
 use super::axis::{Axis, AxisSet, Space};
+use super::memo::Stored;
 use super::rational::{self, Rational};
 use super::sign::Sign;
 use super::traverse;
 use num_traits::{One, Signed, Zero};
+use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Weak};
 
 /// The part an input plays; also its place in the order of factors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -260,8 +262,7 @@ impl Expr {
             Op::Pow(x, r) => (x, r.numer(), r.denom()).hash(&mut hasher),
             op => op.hash(&mut hasher),
         }
-        let (axes, sign, inputs) = (axes_of(&op), sign_of(&op), inputs_of(&op));
-        Expr(Arc::new(Node { axes, sign, hash: hasher.finish(), inputs, op }))
+        share(op, hasher.finish())
     }
 
     /// Whether both are one and the same shared term; equal terms need not be.
@@ -661,6 +662,47 @@ impl Op {
             Op::Mul(xs) | Op::Add(xs) => xs.iter().collect(),
         }
     }
+}
+
+/// The terms of a thread, by their hashes, so that what is built twice is stored once and compared in one look. Nothing
+/// depends on it: a term that is not found is made.
+#[derive(Default)]
+struct Shared {
+    terms: HashMap<u64, Weak<Node>, BuildHasherDefault<Stored>>,
+    /// As many as there may be before those that nobody holds any more are taken out.
+    room: usize,
+}
+
+thread_local! {
+    static SHARED: RefCell<Shared> = RefCell::default();
+}
+
+impl Shared {
+    const ROOM: usize = 1 << 14;
+
+    fn find(&self, op: &Op, hash: u64) -> Option<Expr> {
+        let found = Expr(self.terms.get(&hash)?.upgrade()?);
+        Equal::default().parts(found.op(), op).then_some(found)
+    }
+
+    fn keep(&mut self, e: &Expr) {
+        if self.terms.len() >= self.room {
+            self.terms.retain(|_, term| term.strong_count() > 0);
+            self.room = Shared::ROOM.max(2 * self.terms.len());
+        }
+        self.terms.insert(e.0.hash, Arc::downgrade(&e.0));
+    }
+}
+
+/// The term of an operation, the one there is if there is one.
+fn share(op: Op, hash: u64) -> Expr {
+    let found = SHARED.try_with(|shared| shared.borrow().find(&op, hash));
+    found.ok().flatten().unwrap_or_else(|| {
+        let (axes, sign, inputs) = (axes_of(&op), sign_of(&op), inputs_of(&op));
+        let made = Expr(Arc::new(Node { axes, sign, hash, inputs, op }));
+        let _ = SHARED.try_with(|shared| shared.borrow_mut().keep(&made));
+        made
+    })
 }
 
 /// Visibility changes nothing beside a factor that is 0 wherever the token is not seen.

@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn order_and_equality_are_those_of_the_numbers() {
         let huge = || int(i64::MAX).pow(3);
-        let all = [huge().recip(), ratio(-7, 3), ratio(1, 2), ratio(2, 4), ratio(2, 3), int(0), int(5), huge(), -huge()];
+        let all =
+            [huge().recip(), ratio(-7, 3), ratio(1, 2), ratio(2, 4), ratio(2, 3), int(0), int(5), huge(), -huge()];
         for a in &all {
             for b in &all {
                 assert_eq!((compare(a, b), same(a, b)), (a.cmp(b), a == b), "{a} {b}");

@@ -65,11 +65,28 @@ pub fn substitute_leaves(e: &Expr, f: &mut impl FnMut(&Leaf) -> Option<Expr>) ->
 
 /// The term with the free axis `from` called `to`; bound axes step aside.
 pub fn rename(e: &Expr, from: Axis, to: Axis) -> Expr {
-    fn go(e: &Expr, from: Axis, to: Axis, memo: &mut Memo<Expr>) -> Expr {
-        if !e.has_axis(from) {
+    Renaming::new(from, to).of(e)
+}
+
+/// A free axis under another name, in many terms that share parts.
+pub struct Renaming {
+    from: Axis,
+    to: Axis,
+    memo: Memo<Expr>,
+}
+
+impl Renaming {
+    pub fn new(from: Axis, to: Axis) -> Renaming {
+        debug_assert!(from.space == to.space && from.space != Space::Query || from == to);
+        Renaming { from, to, memo: Memo::default() }
+    }
+
+    pub fn of(&mut self, e: &Expr) -> Expr {
+        let (from, to) = (self.from, self.to);
+        if from == to || !e.has_axis(from) {
             return e.clone();
         }
-        if let Some(done) = memo.get(e) {
+        if let Some(done) = self.memo.get(e) {
             return done.clone();
         }
         let result = match e.op() {
@@ -79,28 +96,26 @@ pub fn rename(e: &Expr, from: Axis, to: Axis) -> Expr {
             }
             Op::Weights(kind, axis, x) => {
                 let axis = if *axis == from { to } else { *axis };
-                Expr::weights(kind, axis, &go(x, from, to, memo))
+                Expr::weights(kind, axis, &self.of(x))
             }
             Op::Sum(axis, x) if *axis == to => {
                 let (fresh, x) = step_aside(*axis, x, from);
-                Expr::sum(fresh, &go(&x, from, to, memo))
+                Expr::sum(fresh, &self.of(&x))
             }
             Op::SmoothMax(kind, axis, x) if *axis == to => {
                 let (fresh, x) = step_aside(*axis, x, from);
-                Expr::smoothmax(kind, fresh, &go(&x, from, to, memo))
+                Expr::smoothmax(kind, fresh, &self.of(&x))
             }
             Op::Solve(s) => {
                 let row = if s.row == to { e.axes().with(s.row).with(to).fresh(s.row.space) } else { s.row };
-                let [matrix, right] = [&s.matrix, &s.right].map(|x| go(&rename(x, s.row, row), from, to, memo));
+                let [matrix, right] = [&s.matrix, &s.right].map(|x| self.of(&rename(x, s.row, row)));
                 Expr::solve(row, if s.column == from { to } else { s.column }, &matrix, &right)
             }
-            _ => map_children(e, |x| go(x, from, to, memo)),
+            _ => map_children(e, |x| self.of(x)),
         };
-        memo.insert(e.clone(), result.clone());
+        self.memo.insert(e.clone(), result.clone());
         result
     }
-    debug_assert!(from.space == to.space && from.space != Space::Query || from == to);
-    if from == to { e.clone() } else { go(e, from, to, &mut Memo::default()) }
 }
 
 /// Frees the name of a bound axis that would capture.

@@ -5,6 +5,7 @@
 //! once from the tidied term and once from the expanded one. Every application is recorded as a proof step.
 
 use super::budget::Budget;
+use super::language::opened;
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::Step;
 use super::rules::{Condition, RuleSet};
@@ -13,6 +14,8 @@ use crate::ir::{Axis, Entropy, Expr, Op, rational, traverse};
 /// An expansion longer than this is not worth having.
 const MAX_STEPS: usize = 160;
 const MAX_SIZE: usize = 600;
+/// Steps in a term that opens more nodes than this are not looked for.
+const MAX_OPENED: usize = 10_000;
 
 /// How far to go.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,6 +30,9 @@ pub enum Extent {
 pub fn expand(e: &Expr, rules: &RuleSet, extent: Extent, budget: &Budget) -> Option<(Expr, Vec<Step>)> {
     let mut current = e.clone();
     let mut steps = Vec::new();
+    if opened(e) > MAX_OPENED {
+        return None;
+    }
     while let Some(step) = find_step(&current, rules, extent, true) {
         current = traverse::replace(&current, &step.from, &step.to);
         steps.push(step);

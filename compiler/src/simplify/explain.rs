@@ -41,7 +41,9 @@ impl Saturated {
         let mut before: Option<Id> = None;
         for flat in explanation.make_flat_explanation() {
             let after = table.intern(flat)?;
-            if let Some(before) = before.filter(|&before| table.values[usize::from(before)] != table.values[usize::from(after)]) {
+            if let Some(before) =
+                before.filter(|&before| table.values[usize::from(before)] != table.values[usize::from(after)])
+            {
                 steps.push(step(&mut table, before, after, flat, rules)?);
             }
             before = Some(after);
@@ -55,9 +57,10 @@ fn length(trees: &Trees, known: &mut HashMap<*const TreeTerm<Term>, usize>) -> u
     trees.iter().fold(0usize, |sum, tree| {
         let at = Rc::as_ptr(tree);
         let own = known.get(&at).copied().unwrap_or_else(|| {
-            let own = tree.child_proofs.iter().fold(1usize, |sum, proof| {
-                sum.saturating_add(length(proof, known).saturating_sub(1))
-            });
+            let own = tree
+                .child_proofs
+                .iter()
+                .fold(1usize, |sum, proof| sum.saturating_add(length(proof, known).saturating_sub(1)));
             known.insert(at, own);
             own
         });

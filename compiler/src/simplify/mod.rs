@@ -25,8 +25,8 @@ pub use rules::RuleSet;
 use rules::memory::{Found, Key};
 pub use saturate::Limits;
 
-use crate::ir::sample::{self, Norm};
 use crate::ir::memo::Memo;
+use crate::ir::sample::{self, Norm};
 use crate::ir::{Axis, Expr, Func, Leaf, Op, Space, rational, traverse};
 use cost::Costs;
 use expand::Extent;
@@ -167,22 +167,39 @@ struct Driver<'a> {
     lemmas: Vec<Arc<Lemma>>,
     hit_limit: bool,
     rejected: Vec<String>,
-    /// What became of the terms met so far, and by which lemmas.
-    done: Memo<(Expr, Vec<Arc<Lemma>>)>,
+    /// What became of whole terms, and of parts of regions.
+    wholes: Memo<Done>,
+    parts: Memo<Done>,
+}
+
+/// What became of a term, and by which lemmas.
+#[derive(Clone)]
+struct Done {
+    end: Expr,
+    lemmas: Vec<Arc<Lemma>>,
 }
 
 impl<'a> Driver<'a> {
     fn new(options: &'a Options) -> Driver<'a> {
         let given = options.given.iter().map(|value| (value, traverse::inputs(value))).collect();
-        let (lemmas, rejected) = (Vec::new(), Vec::new());
-        Driver { options, given, lemmas, hit_limit: false, rejected, done: Memo::default() }
+        let (wholes, parts) = (Memo::default(), Memo::default());
+        Driver { options, given, lemmas: vec![], hit_limit: false, rejected: vec![], wholes, parts }
+    }
+
+    /// The outcome for a term, with all lemmas since the given one.
+    fn done(&self, end: &Expr, first: usize) -> Done {
+        Done { end: end.clone(), lemmas: distinct(&self.lemmas[first..]) }
+    }
+
+    fn again(&mut self, done: Done) -> Expr {
+        self.lemmas.extend(done.lemmas);
+        done.end
     }
 
     /// Simplifies a whole term inside out, until nothing changes. A term that occurs often is simplified once.
     fn whole(&mut self, e: &Expr) -> Expr {
-        if let Some((end, lemmas)) = self.done.get(e) {
-            self.lemmas.extend(lemmas.iter().cloned());
-            return end.clone();
+        if let Some(done) = self.wholes.get(e).cloned() {
+            return self.again(done);
         }
         let first = self.lemmas.len();
         let mut current = e.clone();
@@ -194,17 +211,28 @@ impl<'a> Driver<'a> {
             }
             current = next;
         }
-        self.done.insert(e.clone(), (current.clone(), distinct(&self.lemmas[first..])));
+        self.wholes.insert(e.clone(), self.done(&current, first));
         current
+    }
+
+    /// What is below a part of a region. A part that occurs often is simplified once.
+    fn part(&mut self, e: &Expr) -> Expr {
+        if let Some(done) = self.parts.get(e).cloned() {
+            return self.again(done);
+        }
+        let first = self.lemmas.len();
+        let end = self.below(e, false);
+        self.parts.insert(e.clone(), self.done(&end, first));
+        end
     }
 
     /// Simplifies the parts a region does not open, each as a region of its own.
     fn below(&mut self, e: &Expr, is_root: bool) -> Expr {
         match e.op() {
             Op::Const(_) | Op::Leaf(_) => e.clone(),
-            Op::Add(_) | Op::Mul(_) | Op::Sum(..) => traverse::map_children(e, |x| self.below(x, false)),
+            Op::Add(_) | Op::Mul(_) | Op::Sum(..) => traverse::map_children(e, |x| self.part(x)),
             Op::Pow(_, r) if r.is_integer() && r > &rational::int(0) && !is_root => {
-                traverse::map_children(e, |x| self.below(x, false))
+                traverse::map_children(e, |x| self.part(x))
             }
             _ => {
                 let inside = traverse::map_children(e, |x| self.whole(x));
@@ -223,6 +251,11 @@ impl<'a> Driver<'a> {
             _ => false,
         };
         if is_settled {
+            return e.clone();
+        }
+        // Written out, it is far larger than a graph may get.
+        if language::opened(e) > 4 * self.options.limits.nodes {
+            self.hit_limit = true;
             return e.clone();
         }
         let found = if self.options.budget.is_spent() { self.tidied(e) } else { self.found(e) };
@@ -271,7 +304,7 @@ impl<'a> Driver<'a> {
     /// The best form of a region: one e-graph run from the tidied form, one from the expanded.
     fn search(&self, e: &Expr, given: Vec<Expr>) -> Found {
         let Options { rules, objective, limits, budget, .. } = self.options;
-        let costs = Costs { objective: *objective, given: &given };
+        let costs = Costs::new(*objective, &given);
         let lemma = Arc::new(Lemma { start: e.clone(), steps: vec![], end: e.clone() });
         let mut found = Found { lemma, hit_limit: false, rejected: vec![], work: 0 };
         let mut candidates: Vec<Candidate> = Vec::new();
