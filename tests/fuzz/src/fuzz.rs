@@ -1,6 +1,7 @@
 //! One recipe after the other: draw, compare, make the failing ones smaller.
 
 use crate::catching::catching;
+use crate::commands;
 use crate::failure::Failure;
 use crate::interpreted;
 use crate::shrink;
@@ -36,33 +37,64 @@ pub fn draw(seed: u64, tally: &mut Tally) -> Result<(Recipe, energyc::check::Rec
     }
 }
 
-/// A valid recipe through the interpreter.
-pub fn interpret(recipe: &Recipe, checked: energyc::check::Recipe, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
-    match interpreted::compiled(checked)? {
-        Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
-        Err(why) => {
-            tally.unsupport(&why);
-            Ok(())
+/// What looks at one recipe at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// The plan interpreter beside the evaluator.
+    Interpreted,
+    /// The commands of `energyc`.
+    Commands,
+}
+
+impl Look {
+    pub const ALL: [Look; 2] = [Look::Interpreted, Look::Commands];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Look::Interpreted => "interpreted",
+            Look::Commands => "commands",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Look> {
+        Look::ALL.into_iter().find(|look| look.name() == name)
+    }
+
+    fn at(self, recipe: &Recipe, checked: energyc::check::Recipe, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
+        match self {
+            Look::Commands => {
+                let folder = tempfile::tempdir().expect("a folder");
+                commands::check(&print::recipe(recipe), folder.path())?;
+                tally.compared += 1;
+                Ok(())
+            }
+            Look::Interpreted => match interpreted::compiled(checked)? {
+                Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
+                Err(why) => {
+                    tally.unsupport(&why);
+                    Ok(())
+                }
+            },
         }
     }
 }
 
-/// Any recipe through checker and interpreter; one that is refused is fine.
-pub fn try_recipe(recipe: &Recipe, seed: u64) -> Result<(), Failure> {
+/// Any recipe, checked first; one that is refused is fine.
+pub fn try_recipe(recipe: &Recipe, look: Look, seed: u64) -> Result<(), Failure> {
     match interpreted::checked(&print::recipe(recipe))? {
-        Ok(checked) => interpret(recipe, checked, seed, &mut Tally::default()),
+        Ok(checked) => look.at(recipe, checked, seed, &mut Tally::default()),
         Err(_) => Ok(()),
     }
 }
 
-/// The recipe of a seed through the interpreter.
-pub fn one(seed: u64, tally: &mut Tally) -> Option<Found> {
+/// The recipe of a seed.
+pub fn one(seed: u64, look: Look, tally: &mut Tally) -> Option<Found> {
     let start = Instant::now();
     tally.recipes += 1;
     let find = match draw(seed, tally) {
         Err(find) => Some(*find),
         Ok((recipe, checked)) => {
-            let result = interpret(&recipe, checked, seed, tally);
+            let result = look.at(&recipe, checked, seed, tally);
             result.err().map(|failure| Found { seed, recipe, failure })
         }
     };
@@ -74,11 +106,11 @@ pub fn one(seed: u64, tally: &mut Tally) -> Option<Found> {
 }
 
 /// The smallest recipe that fails in the same way, and how it fails.
-pub fn smallest(found: &Found) -> Found {
+pub fn smallest(found: &Found, look: Look) -> Found {
     let kind = found.failure.kind();
     let failure_of = |recipe: &Recipe| {
         // A neighbour may be nonsense that only the evaluator stumbles over.
-        let result = catching("shrink", || try_recipe(recipe, found.seed)).ok()?;
+        let result = catching("shrink", || try_recipe(recipe, look, found.seed)).ok()?;
         result.err().filter(|failure| failure.kind() == kind)
     };
     let recipe = shrink::shrink(&found.recipe, |recipe| failure_of(recipe).is_some());

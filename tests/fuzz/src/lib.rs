@@ -2,6 +2,7 @@
 
 pub mod catching;
 pub mod closed;
+pub mod commands;
 pub mod compare;
 pub mod evaluate;
 #[cfg(test)]

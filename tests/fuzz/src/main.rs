@@ -1,9 +1,10 @@
 //! `energy-fuzz`: random recipes against the compiler, from the command line.
 
-use clap::{Parser, Subcommand};
-use energy_fuzz::supervise::{self, Run};
+use clap::{Parser, Subcommand, ValueEnum};
+use energy_fuzz::fuzz::{self, Look};
+use energy_fuzz::supervise::{self, Run, with_a_large_stack};
 use energy_fuzz::tally::Tally;
-use energy_fuzz::{fuzz, generate, print, shrink};
+use energy_fuzz::{generate, print, shrink};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -11,6 +12,25 @@ use std::process::ExitCode;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// The plan interpreter in double precision
+    Interpreted,
+    /// Every command of the compiler's
+    Commands,
+    All,
+}
+
+impl Engine {
+    fn looks(self) -> &'static [Look] {
+        match self {
+            Engine::Interpreted => &[Look::Interpreted],
+            Engine::Commands => &[Look::Commands],
+            Engine::All => &Look::ALL,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -21,6 +41,8 @@ enum Command {
         recipes: u64,
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        #[arg(long, default_value = "interpreted")]
+        engine: Engine,
         /// Go on after the first failure
         #[arg(long)]
         keep_going: bool,
@@ -28,9 +50,11 @@ enum Command {
         #[arg(long)]
         no_shrinking: bool,
     },
-    /// Compares the recipe of a seed, as `fuzz` names it
+    /// Looks at the recipe of a seed, as `fuzz` names it
     Try {
         seed: u64,
+        #[arg(long, default_value = "interpreted", value_parser = look)]
+        look: Look,
         /// A smaller recipe: which neighbour to go to, and from there
         #[arg(long, value_delimiter = ',')]
         path: Vec<usize>,
@@ -40,8 +64,16 @@ enum Command {
     },
     /// Prints the recipe of a seed
     Show { seed: u64 },
+    /// The compiler's own command line
+    #[command(hide = true, disable_help_flag = true)]
+    Energyc {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     #[command(hide = true)]
     Work {
+        #[arg(value_parser = look)]
+        look: Look,
         seed: u64,
         from: u64,
         recipes: u64,
@@ -52,6 +84,10 @@ enum Command {
     },
 }
 
+fn look(name: &str) -> Result<Look, String> {
+    Look::parse(name).ok_or_else(|| "no such engine".to_string())
+}
+
 fn main() -> ExitCode {
     let code = |is_good: bool| if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     match Arguments::parse().command {
@@ -59,31 +95,50 @@ fn main() -> ExitCode {
             print!("{}", print::recipe(&generate::recipe(seed)));
             ExitCode::SUCCESS
         }
-        Command::Try { seed, path, shrink } if path.is_empty() => {
-            let mut tally = Tally::default();
-            let found = fuzz::one(seed, &mut tally);
-            if let Some(found) = &found {
-                println!("{}", fuzz::report(found));
-                if shrink {
-                    println!("  smallest: {}", fuzz::report(&fuzz::smallest(found)));
+        Command::Try { seed, look, path, shrink } => {
+            code(with_a_large_stack(move || try_one(seed, look, &path, shrink)))
+        }
+        Command::Energyc { words } => {
+            let words = std::iter::once("energyc".to_string()).chain(words);
+            match energyc::cli::Args::try_parse_from(words) {
+                Ok(args) => energyc::cli::run(args),
+                Err(error) => {
+                    eprintln!("{error}");
+                    ExitCode::from(2)
                 }
             }
-            println!("{tally}");
-            code(found.is_none())
         }
-        Command::Try { seed, path, .. } => {
-            let recipe = shrink::along(&generate::recipe(seed), &path);
-            code(recipe.is_none_or(|recipe| fuzz::try_recipe(&recipe, seed).is_ok()))
-        }
-        Command::Work { seed, from, recipes, keep_going, no_shrinking } => {
-            supervise::work(Run { recipes, seed, keep_going, shrinks: !no_shrinking }, from);
+        Command::Work { look, seed, from, recipes, keep_going, no_shrinking } => {
+            let run = Run { look, recipes, seed, keep_going, shrinks: !no_shrinking };
+            with_a_large_stack(move || supervise::work(run, from));
             ExitCode::SUCCESS
         }
-        Command::Fuzz { recipes, seed, keep_going, no_shrinking } => {
-            let mut tally = Tally::default();
-            supervise::supervise(Run { recipes, seed, keep_going, shrinks: !no_shrinking }, &mut tally);
-            println!("{tally}");
-            code(tally.failures.is_empty())
+        Command::Fuzz { recipes, seed, engine, keep_going, no_shrinking } => {
+            let mut all_good = true;
+            for &look in engine.looks() {
+                let mut tally = Tally::default();
+                supervise::supervise(Run { look, recipes, seed, keep_going, shrinks: !no_shrinking }, &mut tally);
+                println!("{}: {tally}", look.name());
+                all_good &= tally.failures.is_empty();
+            }
+            code(all_good)
         }
     }
+}
+
+fn try_one(seed: u64, look: Look, path: &[usize], shrink: bool) -> bool {
+    if !path.is_empty() {
+        let recipe = shrink::along(&generate::recipe(seed), path);
+        return recipe.is_none_or(|recipe| fuzz::try_recipe(&recipe, look, seed).is_ok());
+    }
+    let mut tally = Tally::default();
+    let found = fuzz::one(seed, look, &mut tally);
+    if let Some(found) = &found {
+        println!("{}", fuzz::report(found));
+        if shrink {
+            println!("  smallest: {}", fuzz::report(&fuzz::smallest(found, look)));
+        }
+    }
+    println!("{tally}");
+    found.is_none()
 }

@@ -5,7 +5,7 @@
 //! find, and another worker goes on after it.
 
 use crate::failure::Failure;
-use crate::fuzz::{self, Found};
+use crate::fuzz::{self, Found, Look};
 use crate::generate;
 use crate::shrink;
 use crate::tally::Tally;
@@ -25,6 +25,7 @@ const TRIES: Duration = Duration::from_secs(240);
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
+    pub look: Look,
     pub recipes: u64,
     pub seed: u64,
     pub keep_going: bool,
@@ -42,7 +43,7 @@ pub fn supervise(run: Run, tally: &mut Tally) {
                 let failure = Failure::Crash { how };
                 tally.recipes += 1;
                 tally.fail(&failure.kind());
-                crashed(seed, failure, run.shrinks);
+                crashed(run, seed, failure);
                 next += 1;
                 if !run.keep_going {
                     return;
@@ -55,7 +56,7 @@ pub fn supervise(run: Run, tally: &mut Tally) {
 /// A worker from the next recipe on: how it died, if it did.
 fn worker(run: Run, next: &mut u64, tally: &mut Tally) -> Option<String> {
     let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(["work", &run.seed.to_string(), &next.to_string(), &run.recipes.to_string()]);
+    command.args(["work", run.look.name(), &run.seed.to_string(), &next.to_string(), &run.recipes.to_string()]);
     if run.keep_going {
         command.arg("--keep-going");
     }
@@ -95,15 +96,21 @@ fn worker(run: Run, next: &mut u64, tally: &mut Tally) -> Option<String> {
     }
 }
 
+/// Does something on a stack as large as the compiler's command line gives itself.
+pub fn with_a_large_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(work).expect("a thread");
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// What a worker does.
 pub fn work(run: Run, from: u64) {
     for n in from..run.recipes {
         let mut tally = Tally::default();
-        let found = fuzz::one(fuzz::seed_of(run.seed, n), &mut tally);
+        let found = fuzz::one(fuzz::seed_of(run.seed, n), run.look, &mut tally);
         if let Some(found) = &found {
             println!("{}", fuzz::report(found));
             if run.shrinks {
-                println!("  smallest: {}", fuzz::report(&fuzz::smallest(found)));
+                println!("  smallest: {}", fuzz::report(&fuzz::smallest(found, run.look)));
             }
         }
         println!("{MARK}{n} {}", tally.encode());
@@ -114,10 +121,10 @@ pub fn work(run: Run, from: u64) {
 }
 
 /// Reports a recipe that ended its process, and looks for a smaller one that does.
-fn crashed(seed: u64, failure: Failure, shrinks: bool) {
+fn crashed(run: Run, seed: u64, failure: Failure) {
     let recipe = generate::recipe(seed);
     println!("{}", fuzz::report(&Found { seed, recipe: recipe.clone(), failure: failure.clone() }));
-    if !shrinks {
+    if !run.shrinks {
         return;
     }
     let (start, mut path) = (Instant::now(), vec![]);
@@ -127,7 +134,7 @@ fn crashed(seed: u64, failure: Failure, shrinks: bool) {
                 break 'again;
             }
             path.push(step);
-            if dies(seed, &path) {
+            if dies(run.look, seed, &path) {
                 continue 'again;
             }
             path.pop();
@@ -140,10 +147,10 @@ fn crashed(seed: u64, failure: Failure, shrinks: bool) {
 }
 
 /// Whether a recipe ends the process that tries it.
-fn dies(seed: u64, path: &[usize]) -> bool {
+fn dies(look: Look, seed: u64, path: &[usize]) -> bool {
     let path: Vec<String> = path.iter().map(usize::to_string).collect();
     let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(["try", &seed.to_string(), "--path", &path.join(",")]);
+    command.args(["try", &seed.to_string(), "--look", look.name(), "--path", &path.join(",")]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a worker starts");
     let start = Instant::now();
     while start.elapsed() < TRY {
