@@ -11,7 +11,10 @@ const RECIPES: &[(&str, &str)] = &[
     // Results that do not depend on the component.
     ("number_per_query", "local l() { E = sum(q + k) } global g() { F = sum(E^2) / 2 } optimizer gd; values tied;"),
     ("product_of_sums", "local l() { E = sum(q) * sum(k) } global lse; optimizer gd;"),
-    ("product_of_sums_tied", "local l() { E = sum(q) * sum(k) } global g() { F = sum(E^2) / 2 } optimizer gd; values tied;"),
+    (
+        "product_of_sums_tied",
+        "local l() { E = sum(q) * sum(k) } global g() { F = sum(E^2) / 2 } optimizer gd; values tied;",
+    ),
     ("norm_times_sum", "local l() { E = norm(q) * sum(k) } global lse; optimizer gd; values tied;"),
     ("sum_of_query_and_token", "local l() { E = sum(q + k) } global lse; optimizer gd;"),
     // Constants inside of sums over components.
@@ -29,9 +32,22 @@ const RECIPES: &[(&str, &str)] = &[
     ("exponentials", "local l() { E = dot(exp(q), exp(-k)) } global lse; optimizer gd;"),
     ("hellinger", "local l() { E = sum((sqrt(exp(q)) - sqrt(exp(k)))^2) } global lse; optimizer gd;"),
     ("product_and_query", "local l() { E = sum(q * k + q) } global g() { F = -sum(E^2) / 2 } optimizer gd;"),
-    ("bregman", "local l() { E = sum(exp(q)) - sum(exp(k) * (1 + q - k)) } global g() { F = -log(1 + sum(exp(-E))) } optimizer gd;"),
+    (
+        "bregman",
+        "local l() { E = sum(exp(q)) - sum(exp(k) * (1 + q - k)) } global g() { F = -log(1 + sum(exp(-E))) } optimizer gd;",
+    ),
     ("squared_tanh", "local l() { E = sum(tanh(q - k)^2) } global g() { F = -sum(E^2) / 2 } optimizer gd;"),
-    // A Hessian that is 0, and one that is unbounded at a kink.
+    (
+        "nested_components",
+        "local l() { let mu = min(q - k, 0.25); E = sum(abs(abs(dot(mu, q * k)) * softplus(mu))) } global gated_square_sum(gamma = gate(sigmoid)); optimizer gd;",
+    ),
+    (
+        "power_of_norms",
+        "local l() { let nu = dot(q, q + k) * (q * k); E = sign(dot(q, k)) * dot(nu, nu) * norm(nu, 4) } global tsallis(alpha = 2, T = 1.25); optimizer gd;",
+    ),
+    // A query that sees nothing sends nothing back.
+    ("query_alone", "local l() { E = sum(q) } global g() { F = E } optimizer gd; values tied;"),
+    // A Hessian that is 0.
     ("no_curvature", "local dot; global g() { F = sum(E) } optimizer newton(eps = 1);"),
 ];
 

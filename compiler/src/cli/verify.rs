@@ -8,8 +8,8 @@ use crate::simplify::Options;
 use crate::verify::{self, Line, Report};
 
 use super::outcome::{Exit, Format, Outcome, count};
-use super::{fault, read};
 use super::table::{table, wrapped};
+use super::{fault, read};
 
 /// Columns for what was compared, so that a line fits a usual terminal.
 const DETAIL_WIDTH: usize = 64;

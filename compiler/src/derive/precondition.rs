@@ -165,14 +165,19 @@ pub fn split_scale(e: &Expr) -> (Expr, Expr) {
     (Expr::mul(common).scale(&content), rest)
 }
 
+/// An index no sum has.
+const ASIDE: Axis = Axis::new(Space::Head, 14);
+
 /// The product with v on both vector sides: along e, and along the axis the probe is contracted on.
 fn free_sides(product: &Expr, probe: &Leaf) -> Expr {
     let k = inputs::k();
+    // Sums inside may use the index again for themselves: what is meant steps aside first.
     let freed = |e: &Expr, axis: Axis| {
-        traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
-            let on_side = leaf.same_input(&k) && leaf.axes.contains(&axis);
+        let free = traverse::substitute_leaves(&traverse::rename(e, axis, ASIDE), &mut |leaf: &Leaf| {
+            let on_side = leaf.same_input(&k) && leaf.axes.contains(&ASIDE);
             on_side.then(|| Expr::leaf(Leaf { axes: leaf.axes.clone(), ..inputs::v() }))
-        })
+        });
+        traverse::rename(&free, ASIDE, axis)
     };
     let contracted = traverse::rewrite_bottom_up(product, &mut |x| match x.op() {
         Op::Sum(axis, body) if axis.space == Space::Head && contracts(body, probe, *axis) => {

@@ -320,6 +320,15 @@ impl Graph {
         Ok(self.node(Op::Map(Map::Spread(wanted), vec![id])))
     }
 
+    /// The same as a value of its own, where it is an input or a number.
+    pub fn computed(&mut self, id: Id, axes: &[Axis]) -> Built {
+        let id = self.along(id, axes)?;
+        match self[id].op {
+            Op::Input(_) | Op::Number(_) => Ok(self.node(Op::Map(Map::Spread(AxisSet::of(axes)), vec![id]))),
+            _ => Ok(id),
+        }
+    }
+
     pub fn dot(&mut self, row: Id, key: Id) -> Built {
         let (row, key) = (self.along(row, &ROW_VECTOR)?, self.along(key, &KEY_VECTOR)?);
         Ok(self.node(Op::Dot { row, key }))

@@ -105,9 +105,10 @@ impl Lowering {
         Ok(id)
     }
 
-    /// A value as an output, along the axes of its domain.
+    /// A value as an output, along the axes of its domain. It is always computed: a query that sees nothing has nothing,
+    /// whatever the inputs hold.
     pub fn output(&mut self, name: &str, id: Id, domain: Domain) -> Result<Output, Unsupported> {
-        Ok(Output { name: name.to_string(), id: self.graph.along(id, domain.axes())?, domain })
+        Ok(Output { name: name.to_string(), id: self.graph.computed(id, domain.axes())?, domain })
     }
 
     /// Remembers the squared distances in a term that are looked at by more than sums and exponentials.
@@ -582,11 +583,16 @@ impl Lowering {
 /// A matrix under a sum over tokens as products of factors along one of its axes each, as far as that goes.
 fn matrix_products(body: &Expr, row: Axis, column: Axis) -> Vec<Vec<Expr>> {
     let is_matrix = |f: &Expr| f.has_axis(row) && f.has_axis(column);
+    let is_identity = |f: &Expr| f.as_leaf().is_some_and(Leaf::is_identity);
     let mut done: Vec<Vec<Expr>> = vec![vec![]];
     for factor in body.factors() {
         let choices: Vec<Vec<Expr>> = match factor.op() {
             Op::Add(terms) if is_matrix(&factor) => {
                 terms.iter().flat_map(|term| matrix_products(term, row, column)).collect()
+            }
+            // Squares, exponentials and sums of both axes come apart as they do elsewhere.
+            _ if is_matrix(&factor) && !is_identity(&factor) => {
+                separate(&factor).into_iter().map(|product| product.factors).collect()
             }
             _ => vec![vec![factor.clone()]],
         };

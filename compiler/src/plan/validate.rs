@@ -8,8 +8,8 @@
 //!   loop? Sums over queries are there only after all of them.
 //! - Does a buffer still hold what is read from it, where several values share it?
 
-use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, TILE, TRIPLE};
 use super::Plan;
+use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, TILE, TRIPLE};
 use super::lower::Unsupported;
 use super::schedule::{Domain, Loop, Pass, Place, Step, loop_domain, sums_queries, writes};
 use crate::ir::{Axis, AxisSet};

@@ -171,7 +171,8 @@ fn compare(
             continue;
         };
         let is_last = draw + 1 == DRAWS;
-        if !is_last && !(steady(&expected) && is_steady(&expected, &moved)) {
+        let is_usable = steady(&expected) && is_steady(&expected, &moved);
+        if !is_usable && !is_last {
             continue;
         }
         let mut ways: Vec<(&str, [&Pass; 5])> = vec![("", case.plan.passes())];

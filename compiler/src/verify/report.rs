@@ -5,12 +5,23 @@ use std::fmt;
 /// How a claim fared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    Pass { error: f64, tolerance: f64 },
-    Fail { error: f64, tolerance: f64, where_: String },
+    Pass {
+        error: f64,
+        tolerance: f64,
+    },
+    Fail {
+        error: f64,
+        tolerance: f64,
+        where_: String,
+    },
     /// The claim does not make sense for this recipe.
-    NotApplicable { reason: String },
+    NotApplicable {
+        reason: String,
+    },
     /// The claim could not be tried: nothing is known to be wrong, and nothing to be right.
-    Inconclusive { reason: String },
+    Inconclusive {
+        reason: String,
+    },
 }
 
 /// One claim.

@@ -139,6 +139,9 @@ enum Side {
     MovedValues,
 }
 
+/// A term at a token, and at a component of one side.
+type At = (Id, Option<usize>, Option<(usize, Side)>);
+
 /// One query on a tape of its own.
 struct Row<'a> {
     tape: Tape,
@@ -157,7 +160,7 @@ struct Row<'a> {
     delta: Vec<Var>,
     /// Whether sums over components move with δ.
     is_moving: bool,
-    known: HashMap<(Id, Option<usize>, Option<(usize, Side)>), Var>,
+    known: HashMap<At, Var>,
 }
 
 impl<'a> Row<'a> {

@@ -1,4 +1,5 @@
 //! Systems of a few equations, on the tape.
+#![allow(clippy::needless_range_loop, reason = "rows and columns are read by their numbers")]
 
 use crate::tape::{Tape, Var};
 

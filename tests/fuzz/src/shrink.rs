@@ -200,8 +200,11 @@ fn part(recipe: &mut Recipe, index: usize) -> &mut Ingredient {
     if index == 0 { &mut recipe.local } else { &mut recipe.global }
 }
 
+/// Takes a change of a recipe.
+type Offer<'a> = dyn FnMut(&dyn Fn(&mut Recipe)) + 'a;
+
 /// Parameters become numbers, and values simpler ones.
-fn numbers_for_parameters(recipe: &Recipe, offer: &mut dyn FnMut(&dyn Fn(&mut Recipe))) {
+fn numbers_for_parameters(recipe: &Recipe, offer: &mut Offer) {
     let lists = 4;
     for list in 0..lists {
         for position in 0..params(&mut recipe.clone(), list).len() {
