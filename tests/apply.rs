@@ -549,3 +549,33 @@ fn usage() {
     let run = apply_bytes(&folder, mine, &file_of(&inputs), &["--engine", "interpreted"]).exits(0);
     assert_eq!(run.err, "");
 }
+
+/// A parameter called like something else in a file has a `_` more there, and means what it means.
+#[test]
+fn parameters_may_be_called_like_anything_in_a_file() {
+    let recipe = |a: &str, b: &str| {
+        format!(
+            "recipe r {{
+                local c({a} = learn(1)) where {a} > 0 {{ E = {a} * norm(q - k)^2 }}
+                global g({b} = learn(2)) where {b} > 0 {{ F = -{b} * log(sum(exp(-E / {b}))) }}
+                optimizer gd; values tied;
+            }}"
+        )
+    };
+    let outcome = |[a, b]: [&str; 2], [in_file, other]: [&str; 2]| {
+        let own = folder();
+        let path = own.path().join("r.recipe");
+        fs::write(&path, recipe(a, b)).expect("written");
+        let mut inputs = PLAIN.inputs("euclidean", 7);
+        inputs.retain(|name, _| ["q", "k", "grad_out", "grad_energy"].contains(&name.as_str()));
+        inputs.insert(in_file.to_string(), array(&[HEADS], || 0.7));
+        inputs.insert(other.to_string(), array(&[HEADS], || 1.3));
+        apply(&path.display().to_string(), &inputs, &[])
+    };
+    let plain = outcome(["s", "T"], ["s", "T"]);
+    let other = outcome(["lengths", "grad_out"], ["lengths_", "grad_out_"]);
+    for (name, ours) in [("out", "out"), ("energy", "energy"), ("grad_q", "grad_q"), ("grad_s", "grad_lengths_")] {
+        assert_eq!(plain[name], other[ours], "{name}");
+    }
+    assert_eq!(plain["grad_T"], other["grad_grad_out_"]);
+}

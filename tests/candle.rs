@@ -1,6 +1,7 @@
-//! The candle target: every shipped recipe as a layer, in a crate of its own that has nothing but the crates the files
-//! ask for. `candle/layers.rs` is what runs there.
+//! The candle target: every shipped recipe as a layer, and one whose names are those of other things, in a crate of its
+//! own that has nothing but the crates the files ask for. `candle/layers.rs` is what runs there.
 
+use energyc::kernel::users;
 use energyc::pipeline::{self, Target};
 use energyc::simplify::Options;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ fn layers_compute_and_learn() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "recipe"))
         .collect();
     recipes.sort();
+    recipes.push(root.join("tests/names/match.recipe"));
     let crate_root = root.join("target/layers");
     let [mut modules, mut subjects, mut checks, mut needed] = std::array::from_fn(|_| String::new());
     for path in &recipes {
@@ -40,9 +42,10 @@ fn layers_compute_and_learn() {
         let source = pipeline::compile(&recipe, Target::Candle, &Options::default()).expect("a layer");
         let name = &recipe.name;
         let kind = if recipe.program.states.is_empty() { "stateless" } else { "stateful" };
-        modules += &format!("pub mod {name};\n");
-        subjects += &format!("{kind}!({name});\n");
-        checks += &format!("check::<layers::{name}::Layer>(\"{name}\")?;\n");
+        let module = users::identifier(name);
+        modules += &format!("pub mod {module};\n");
+        subjects += &format!("{kind}!({module});\n");
+        checks += &format!("check::<layers::{module}::Layer>(\"{name}\")?;\n");
         needed = dependencies(&source);
         write(&crate_root.join(format!("src/{name}.rs")), &source);
     }

@@ -325,6 +325,62 @@ const SMALL: [&str; 8] = [
     "data.recall.vocabulary=64",
 ];
 
+/// Names of weights, fields and keywords are names like any other: all weights are saved, each under its own name, and
+/// come back.
+#[test]
+fn weights_keep_apart_whatever_a_recipe_calls_its_parameters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let recipe = root().join("tests/names/match.recipe").display().to_string();
+    let arguments = ["--recipe", &recipe, "train.steps=4", "report.checkpoint_every=2", "report.output=run"];
+    let output = energyrun(path, &[&SMALL[..], &arguments].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let newest = checkpoint::all(&path.join("run/checkpoints")).pop().expect("a checkpoint");
+    let loaded = loaded::load(&newest).expect("it loads");
+    let mut names: Vec<&str> = loaded.gpt.layout.weights().iter().map(|weight| weight.name.as_str()).collect();
+    for name in
+        ["w1", "w1_", "wv", "wv_", "wo", "wo_", "norm.weight", "norm_.weight", "dropout", "match__", "gen", "α", "b1"]
+    {
+        assert!(names.contains(&format!("layers.0.attention.{name}").as_str()), "{name} in {names:?}");
+    }
+    assert!(names.contains(&"layers.0.feed_forward.b1") && names.contains(&"layers.0.feed_forward.b1_"), "{names:?}");
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    let start = loaded.gpt.layout.start(0);
+    let moved = |name: &str| {
+        let weight = loaded.gpt.layout.weights().iter().find(|weight| weight.name == name).expect("a weight");
+        loaded.weights[weight.range.clone()] != start[weight.range.clone()]
+    };
+    for name in ["w1_", "wv_", "wo_", "dropout", "match__", "gen", "norm_.bias"] {
+        assert!(moved(&format!("layers.0.attention.{name}")), "{name} does not learn");
+    }
+    let resumed = energyrun(path, &["pretrain", "--resume", "run"]);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+}
+
+/// A parameter of the recipe itself that the energy and the optimizer look at is one weight.
+#[test]
+fn a_shared_parameter_is_saved_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let text = "recipe shared {
+        param     a = learn(0.5);
+        local     c() { E = a * norm(q - k)^2 }
+        global    lse(T = 1);
+        optimizer o() { z = z - a * sign(grad(z)); }
+    }";
+    std::fs::write(path.join("shared.recipe"), text).expect("written");
+    let arguments = ["--recipe", "shared.recipe", "train.steps=2", "report.output=run"];
+    let output = energyrun(path, &[&SMALL[..], &arguments].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let newest = checkpoint::all(&path.join("run/checkpoints")).pop().expect("a checkpoint");
+    let loaded = loaded::load(&newest).expect("it loads");
+    let names = loaded.gpt.layout.weights().iter().filter(|weight| weight.name == "layers.0.attention.a");
+    assert_eq!(names.count(), 1);
+}
+
 /// Loss by step, as it stands in the metrics.
 fn curve(run: &Path) -> BTreeMap<u64, String> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");

@@ -12,12 +12,14 @@
 
 use crate::check::Recipe;
 use crate::diagnostic::{Diagnostic, render_all};
+use crate::kernel::users;
 use crate::pipeline::{self, Target};
 use crate::simplify::Options;
 use crate::span::Source;
 use std::path::{Path, PathBuf};
 
-/// Compiles recipes into `OUT_DIR`: a file each, and `recipes.rs`, which declares a module for each.
+/// Compiles recipes into `OUT_DIR`: a file each, in a folder of their own, and `recipes.rs`, which declares a module for
+/// each. A recipe called like a keyword has a raw name: `r#match`.
 ///
 /// # Panics
 ///
@@ -30,13 +32,23 @@ pub fn compile(files: impl IntoIterator<Item = impl AsRef<Path>>, target: Target
         let recipe = read(file.as_ref());
         let text = pipeline::compile(&recipe, target, &Options::default())
             .unwrap_or_else(|why| panic!("`{}` has no kernel: {why}", recipe.name));
-        let path = folder.join(format!("{}.rs", recipe.name));
+        let path = source(&folder, &recipe);
         write(&path, &text);
-        modules.push_str(&format!("#[path = {path:?}]\npub mod {};\n", recipe.name));
+        modules.push_str(&module(&path, &recipe));
         recipes.push(recipe);
     }
     write(&folder.join("recipes.rs"), &modules);
     recipes
+}
+
+/// The module of a recipe.
+fn module(path: &Path, recipe: &Recipe) -> String {
+    format!("#[path = {path:?}]\npub mod {};\n", users::identifier(&recipe.name))
+}
+
+/// Where the source of a recipe is written to; no recipe's file is one of ours there.
+pub fn source(folder: &Path, recipe: &Recipe) -> PathBuf {
+    folder.join("recipes").join(format!("{}.rs", recipe.name))
 }
 
 fn read(file: &Path) -> Recipe {
@@ -52,5 +64,26 @@ fn read(file: &Path) -> Recipe {
 }
 
 fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder
+        .and_then(|()| std::fs::write(path, text))
+        .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipes_may_have_the_names_of_keywords_and_of_our_files() {
+        for (name, expect) in [("match", "r#match"), ("gen", "r#gen"), ("crate", "crate_"), ("recipes", "recipes")] {
+            let text = format!("recipe {name} {{ local dot; global lse; optimizer gd; }}");
+            let recipe = pipeline::front(&text).0.expect("a recipe");
+            let path = source(Path::new("out"), &recipe);
+            assert_ne!(path, Path::new("out/recipes.rs"));
+            let module = module(&path, &recipe);
+            assert_eq!(module, format!("#[path = \"out/recipes/{name}.rs\"]\npub mod {expect};\n"));
+            syn::parse_str::<syn::ItemMod>(&module).expect("a module");
+        }
+    }
 }

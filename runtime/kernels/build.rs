@@ -1,7 +1,7 @@
 //! Compiles the shipped recipes and puts a `Kernel` around each.
 
 use energyc::check::Recipe;
-use energyc::kernel::{Field, Interface, interface, recipe_hash};
+use energyc::kernel::{Field, Interface, interface, recipe_hash, users};
 use energyc::pipeline::Target;
 use energyc::simplify::Options;
 use energyc::{build, derive, plan};
@@ -16,7 +16,11 @@ fn main() {
     files.sort();
     let recipes = build::compile(&files, Target::Cpu);
     let kernels: String = recipes.iter().map(kernel).collect();
-    let rows = recipes.iter().map(|r| format!("        {:?} => Some(&{}::Compiled),\n", recipe_hash(r), r.name));
+    let row = |r: &Recipe| {
+        let module = users::identifier(&r.name);
+        format!("        {:?} => Some(&compiled::{module}::Compiled),\n", recipe_hash(r))
+    };
+    let rows = recipes.iter().map(row);
     let find = format!(
         "/// The kernel of the recipe with this hash.\n\
          #[allow(unreachable_patterns)]\n\
@@ -24,6 +28,7 @@ fn main() {
         rows.collect::<String>()
     );
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("a build script has OUT_DIR"));
+    let kernels = format!("/// A `Kernel` around every module.\nmod compiled {{\n{kernels}}}\n");
     std::fs::write(out.join("kernels.rs"), kernels + &find).expect("kernels can be written");
 }
 
@@ -35,20 +40,21 @@ fn kernel(recipe: &Recipe) -> String {
     let Interface { inputs, gradients } = interface(&plan);
     let inputs: String =
         inputs.iter().map(|(field, input)| format!("            {field}: (call.tensor)({input:?}),\n")).collect();
-    let rows = gradients.iter().map(|Field { name, is_number }| {
-        format!("                Gradient {{ name: {name:?}, values: gradients.{name}, is_number: {is_number} }},\n")
+    let rows = gradients.iter().map(|Field { field, name, is_number }| {
+        format!("                Gradient {{ name: {name:?}, values: gradients.{field}, is_number: {is_number} }},\n")
     });
     let owned: String = rows.collect();
-    let rows = gradients.iter().map(|Field { name, is_number }| {
-        format!("                ({name:?}, &self.gradients.{name}[..], {is_number}),\n")
+    let rows = gradients.iter().map(|Field { field, name, is_number }| {
+        format!("                ({name:?}, &self.gradients.{field}[..], {is_number}),\n")
     });
     let lent: String = rows.collect();
-    let name = &recipe.name;
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("a build script has OUT_DIR"));
+    let (name, source) = (users::identifier(&recipe.name), build::source(&out, recipe));
     format!(
         "#[allow(non_snake_case)]
-mod {name} {{
-    use super::recipes::{name} as kernel;
-    use super::{{Call, Gradient, Kernel, Saved, Session}};
+pub mod {name} {{
+    use crate::recipes::{name} as kernel;
+    use crate::{{Call, GRAD_OUT, Gradient, Kernel, Saved, Session}};
 
     pub struct Compiled;
 
@@ -73,7 +79,7 @@ mod {name} {{
         }}
 
         fn backward<'a>(&'a mut self, call: &Call) -> Vec<(&'a str, &'a [f32], bool)> {{
-            let given = (call.tensor)(\"grad_out\");
+            let given = (call.tensor)(GRAD_OUT);
             kernel::backward(&size(call), &visible(call), &inputs(call), given, &self.saved, &mut self.gradients);
             vec![
 {lent}            ]
@@ -81,7 +87,7 @@ mod {name} {{
     }}
 
     fn size(call: &Call) -> kernel::Size {{
-        let super::Size {{ batch, heads, queries, tokens, head }} = call.size;
+        let crate::Size {{ batch, heads, queries, tokens, head }} = call.size;
         kernel::Size {{ batch, heads, queries, tokens, head }}
     }}
 
@@ -101,7 +107,7 @@ mod {name} {{
 
     impl Kernel for Compiled {{
         fn source(&self) -> &'static str {{
-            include_str!(concat!(env!(\"OUT_DIR\"), \"/{name}.rs\"))
+            include_str!({source:?})
         }}
 
         fn session(&self) -> Box<dyn Session> {{
@@ -126,7 +132,7 @@ mod {name} {{
         fn backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient> {{
             let size = size(call);
             let mut gradients = kernel::Gradients::new(&size);
-            let given = (call.tensor)(\"grad_out\");
+            let given = (call.tensor)(GRAD_OUT);
             kernel::backward(&size, &visible(call), &inputs(call), given, own(saved), &mut gradients);
             vec![
 {owned}            ]

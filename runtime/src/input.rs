@@ -10,6 +10,7 @@ use energyc::check::recipe::{Param, ParamValue, Recipe, Values};
 use energyc::diagnostic::nearest;
 use energyc::ir::eval::Env;
 use energyc::ir::{Role, Sign, traverse};
+use energyc::kernel::users;
 use energyc::primitives::visible::Visible;
 use energyc::verify::samples::number;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Given {
 struct Entry<'r> {
     /// Its name among the inputs of a kernel.
     name: &'r str,
+    /// Its name in files.
+    file: String,
     /// Another name that files may give it.
     alias: Option<&'static str>,
     kind: Kind<'r>,
@@ -58,9 +61,12 @@ enum Kind<'r> {
     Parameter(&'r Param),
 }
 
+/// The names in a file that are no names of the recipe's own; a parameter that is called so is told apart.
+const OURS: [&str; 3] = ["grad_out", "grad_energy", LENGTHS];
+
 /// The problem that a file states for a recipe.
 pub fn input(recipe: &Recipe, mask: Mask, mut file: Tensors) -> Result<Input, String> {
-    let entries = entries(recipe)?;
+    let entries = entries(recipe);
     refuse_strangers(recipe, &entries, &file)?;
     let size = size(&file)?;
     let lengths = lengths(file.lengths.take(), size)?;
@@ -96,18 +102,18 @@ pub fn input(recipe: &Recipe, mask: Mask, mut file: Tensors) -> Result<Input, St
 }
 
 /// Everything a file may hold for a recipe.
-fn entries(recipe: &Recipe) -> Result<Vec<Entry<'_>>, String> {
-    let entry = |name, kind| Entry { name, alias: None, kind };
+fn entries(recipe: &Recipe) -> Vec<Entry<'_>> {
+    let entry = |name: &'static str, kind| Entry { name, file: name.to_string(), alias: None, kind };
     let mut entries = vec![entry("q", Kind::Queries), entry("k", Kind::Tokens)];
     if recipe.values == Values::Free {
         entries.push(entry("v", Kind::Tokens));
     }
-    entries.extend([entry(GRAD_OUT, Kind::GradOut), entry(GRAD_ENERGY, Kind::GradEnergy)]);
+    let [grad_out, grad_energy, _] = OURS.map(String::from);
+    entries.push(Entry { file: grad_out, ..entry(GRAD_OUT, Kind::GradOut) });
+    entries.push(Entry { file: grad_energy, ..entry(GRAD_ENERGY, Kind::GradEnergy) });
     for param in &recipe.params {
         let name = param.name.as_str();
-        if [GRAD_OUT, GRAD_ENERGY, LENGTHS].contains(&name) {
-            return Err(format!("the recipe calls a parameter `{name}`, which means something else in an input file"));
-        }
+        let file = users::apart(name, |name| OURS.contains(&name));
         let is_free = |alias: &str| recipe.param(alias).is_none();
         let is_only = recipe.params.iter().filter(|other| other.leaf.role == param.leaf.role).count() == 1;
         let (alias, kind) = match param.leaf.role {
@@ -115,9 +121,9 @@ fn entries(recipe: &Recipe) -> Result<Vec<Entry<'_>>, String> {
             Role::Decay => (Some("decay"), Kind::Decay),
             _ => (None, Kind::Parameter(param)),
         };
-        entries.push(Entry { name, alias: alias.filter(|alias| is_only && is_free(alias)), kind });
+        entries.push(Entry { name, file, alias: alias.filter(|alias| is_only && is_free(alias)), kind });
     }
-    Ok(entries)
+    entries
 }
 
 /// Every tensor of the file is one of the entries.
@@ -197,7 +203,7 @@ fn index(mut at: usize, shape: &[usize]) -> Vec<usize> {
 
 impl Entry<'_> {
     fn names(&self) -> impl Iterator<Item = &str> {
-        [Some(self.name), self.alias].into_iter().flatten()
+        [Some(self.file.as_str()), self.alias].into_iter().flatten()
     }
 
     /// How many positions a tensor of this kind has; parameters have none.
@@ -224,7 +230,7 @@ impl Entry<'_> {
             Kind::GradOut | Kind::GradEnergy => Ok(None),
             Kind::Parameter(param) => Ok(initial(param, size).map(|value| vec![value; size.heads])),
             _ => {
-                let name = self.alias.unwrap_or(self.name);
+                let name = self.alias.unwrap_or(&self.file);
                 Err(format!("`{name}` is missing; it has the shape {:?}", self.shape(size)))
             }
         }

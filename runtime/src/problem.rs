@@ -20,7 +20,7 @@ pub fn symbols(size: Size) -> Sizes {
 
 /// One call of a kernel.
 ///
-/// Inputs go by name: `q`, `k`, `v` and the cotangent `grad_out` are `[B,H,N,d_h]`, the cotangent `grad_energy` is
+/// Inputs go by name: `q`, `k`, `v` and the cotangent [`GRAD_OUT`] are `[B,H,N,d_h]`, the cotangent [`GRAD_ENERGY`] is
 /// `[B,H,N]`; parameters go by their names in the recipe: numbers are `[H]`, gates and the per-step factors of decays
 /// `[B,H,N]`. Vectors with a constraint are given before they are brought to their length.
 #[derive(Clone, Debug)]
@@ -34,9 +34,9 @@ pub struct Problem {
 }
 
 /// The cotangent of the direction.
-pub const GRAD_OUT: &str = "grad_out";
-/// The cotangent of the energy.
-pub const GRAD_ENERGY: &str = "grad_energy";
+pub use energy_kernels::GRAD_OUT;
+/// The cotangent of the energy; no recipe can call a parameter so.
+pub const GRAD_ENERGY: &str = "cotangent of the energy";
 
 impl Problem {
     /// An input over all heads.

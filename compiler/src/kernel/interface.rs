@@ -3,6 +3,7 @@
 use super::names;
 use crate::plan::Plan;
 use crate::plan::schedule::{Domain, Pass};
+use proc_macro2::Ident;
 
 /// The public face of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +17,8 @@ pub struct Interface {
 /// A gradient.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field {
+    pub field: String,
+    /// The input it is the gradient of.
     pub name: String,
     /// One number per head, to be summed over the batch.
     pub is_number: bool,
@@ -25,7 +28,12 @@ pub struct Field {
 pub fn interface(plan: &Plan) -> Interface {
     let fields = |pass: &Pass| {
         let all = names::gradient_fields(plan, pass).into_iter();
-        all.map(|(name, domain)| Field { name: name.to_string(), is_number: domain == Domain::Scalar }).collect()
+        let known = |(field, name, domain): (Ident, String, Domain)| Field {
+            field: field.to_string(),
+            name,
+            is_number: domain == Domain::Scalar,
+        };
+        all.map(known).collect()
     };
     let inputs = names::public_inputs(plan).into_iter();
     Interface {

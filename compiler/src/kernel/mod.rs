@@ -13,6 +13,7 @@ mod names;
 mod pass;
 mod steps;
 mod triple;
+pub mod users;
 
 pub use hash::recipe_hash;
 pub use interface::{Field, Interface, interface};

@@ -1,5 +1,9 @@
 //! What things are called in an emitted kernel, and the types it begins with.
+//!
+//! Names of the recipe go through [`super::users`]. Variables inside of a head begin with what they are (`param_`, `out_`,
+//! `decay_of_`, `sums_`), and end with a name of the recipe, so none is another's.
 
+use super::users::identifier_apart;
 use super::{steps, triple};
 use crate::check::recipe::ParamValue;
 use crate::derive::Derivation;
@@ -15,22 +19,21 @@ pub fn value(id: Id) -> Ident {
     format_ident!("x{}", id.0)
 }
 
-/// A name of the recipe as an identifier; what Rust does not allow in one becomes `_`.
-pub fn identifier(name: &str) -> Ident {
-    let clean: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    match syn::parse_str::<Ident>(&clean) {
-        Ok(ident) => ident,
-        Err(_) => format_ident!("{clean}_"),
-    }
+/// The field of the inputs that is no input of the recipe.
+const DROPOUT: &str = "dropout";
+
+/// The field of an input or of its gradient.
+pub fn field(name: &str) -> Ident {
+    identifier_apart(name, |name| name == DROPOUT)
 }
 
 /// The field that holds an input.
 pub fn input_field(leaf: &Leaf) -> Ident {
     match leaf.role {
-        Role::Query | Role::Key => identifier(leaf.name.trim_end_matches('₀')),
+        Role::Query | Role::Key => field(leaf.name.trim_end_matches('₀')),
         Role::Probe if leaf.axes.contains(&Axis::E) => format_ident!("grad_out"),
         Role::Probe => format_ident!("grad_energy"),
-        _ => identifier(&leaf.name),
+        _ => field(&leaf.name),
     }
 }
 
@@ -38,7 +41,7 @@ pub fn input_field(leaf: &Leaf) -> Ident {
 pub fn input(leaf: &Leaf) -> Ident {
     match leaf.role {
         Role::Param | Role::Gate | Role::Decay => format_ident!("param_{}", input_field(leaf)),
-        Role::Size => format_ident!("size_{}", identifier(&leaf.name)),
+        Role::Size => format_ident!("size_{}", &*leaf.name),
         _ => input_field(leaf),
     }
 }
@@ -57,7 +60,15 @@ pub fn decay_tile(leaf: &Leaf) -> Ident {
 
 /// The variable of an output inside of a head.
 pub fn output(output: &Output) -> Ident {
-    format_ident!("out_{}", identifier(&output.name))
+    of_output(&output.name)
+}
+
+/// The variable of the output of this name: a gradient of the recipe's input, or a sum that a decay's is made of.
+pub fn of_output(name: &str) -> Ident {
+    match name.split_once(", ") {
+        Some((name, how)) => format_ident!("sums_{}_of_{}", how.replace(' ', "_"), field(name)),
+        None => format_ident!("out_{}", field(name)),
+    }
 }
 
 /// The buffer of a place.
@@ -177,13 +188,13 @@ fn input_layout(leaf: &Leaf) -> &'static str {
     }
 }
 
-/// The gradients of a pass: what is public of its outputs, by field.
-pub fn gradient_fields(plan: &Plan, pass: &Pass) -> Vec<(Ident, Domain)> {
+/// The gradients of a pass, what is public of its outputs: field, name of the input, layout.
+pub fn gradient_fields(plan: &Plan, pass: &Pass) -> Vec<(Ident, String, Domain)> {
     let decays: Vec<Leaf> = public_inputs(plan).into_iter().filter(|l| l.role == Role::Decay).collect();
     let is_sum = |o: &Output| decays.iter().any(|d| decay_sums(&d.name).contains(&o.name));
-    let own = pass.outputs.iter().filter(|o| !is_sum(o)).map(|o| (identifier(&o.name), o.domain));
+    let own = pass.outputs.iter().filter(|o| !is_sum(o)).map(|o| (o.name.clone(), o.domain));
     let by_step = decays.iter().filter(|d| pass.outputs.iter().any(|o| o.name == decay_sums(&d.name)[0]));
-    own.chain(by_step.map(|d| (identifier(&d.name), Domain::Key))).collect()
+    own.chain(by_step.map(|d| (d.name.to_string(), Domain::Key))).map(|(n, d)| (field(&n), n, d)).collect()
 }
 
 /// The values that some forward pass saves, but for the direction, which is its output.
@@ -205,7 +216,9 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
             ParamValue::Learn { .. } => "; learned",
             _ => "",
         });
-        let doc = format!(" {}{}", input_layout(leaf), starts.unwrap_or(""));
+        let meant = derivation.recipe.param(&leaf.name).filter(|param| name != param.name);
+        let meant = meant.map_or(String::new(), |param| format!("`{}` of the recipe: ", param.name));
+        let doc = format!(" {meant}{}{}", input_layout(leaf), starts.unwrap_or(""));
         quote! { #[doc = #doc] pub #name: &'a [f32] }
     });
     let saved_fields = saved_values(plan).into_iter().map(|id| {
@@ -234,7 +247,7 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
 
 fn gradients(plan: &Plan, pass: &Pass) -> TokenStream {
     let fields = gradient_fields(plan, pass);
-    let (names, domains): (Vec<&Ident>, Vec<Domain>) = fields.iter().map(|(n, d)| (n, *d)).unzip();
+    let (names, domains): (Vec<&Ident>, Vec<Domain>) = fields.iter().map(|(field, _, d)| (field, *d)).unzip();
     let docs = domains.iter().map(|d| format!(" {}", layout(*d)));
     let lengths = domains.iter().map(|d| share(*d));
     quote! {

@@ -74,15 +74,15 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
         let from = match is_plain(pass) {
             true => quote!(*out),
             false => {
-                let field = names::identifier(&output.name);
+                let field = names::field(&output.name);
                 quote!(gradients.#field)
             }
         };
         shares.push(Share { name: names::output(output), from, is_written: true });
     }
     for leaf in decays(plan, pass) {
-        let field = names::identifier(&leaf.name);
-        shares.push(Share { name: format_ident!("out_{field}"), from: quote!(gradients.#field), is_written: true });
+        let field = names::field(&leaf.name);
+        shares.push(Share { name: names::of_output(&leaf.name), from: quote!(gradients.#field), is_written: true });
     }
     shares
 }
@@ -326,7 +326,7 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     }
     for leaf in decays(plan, pass) {
         for (name, domain) in decay_sums(&leaf.name).iter().zip([Domain::Row, Domain::Key]) {
-            all.push((format_ident!("out_{}", names::identifier(name)), names::share(domain)));
+            all.push((names::of_output(name), names::share(domain)));
         }
     }
     all
@@ -545,8 +545,8 @@ fn ends(plan: &Plan, context: &Context) -> TokenStream {
         }
     }
     for leaf in decays(plan, pass) {
-        let [rows, columns] = decay_sums(&leaf.name).map(|name| format_ident!("out_{}", names::identifier(&name)));
-        let (steps, own) = (names::input(&leaf), format_ident!("out_{}", names::identifier(&leaf.name)));
+        let [rows, columns] = decay_sums(&leaf.name).map(|name| names::of_output(&name));
+        let (steps, own) = (names::input(&leaf), names::of_output(&leaf.name));
         code.extend(quote!(decay::gradient(#steps, size.tokens - size.queries, #rows, #columns, #own);));
     }
     code

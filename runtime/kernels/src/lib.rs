@@ -21,6 +21,9 @@ pub struct Size {
     pub head: usize,
 }
 
+/// What the cotangent of the direction is called among the inputs of a call: no recipe can call a parameter so.
+pub const GRAD_OUT: &str = "cotangent of the direction";
+
 /// One call of a kernel: its inputs are found by name.
 pub struct Call<'a> {
     pub size: Size,
@@ -46,7 +49,7 @@ pub type Saved = Box<dyn Any + Send + Sync>;
 /// Forward and backward passes of a kernel with buffers that live from call to call.
 pub trait Session: Send {
     fn forward(&mut self, call: &Call) -> &[f32];
-    /// After `forward` of the same call, given `grad_out`: gradients by name, and whether they are one number per head.
+    /// After `forward` of the same call, given [`GRAD_OUT`]: gradients by name, and whether they are one number per head.
     fn backward<'a>(&'a mut self, call: &Call) -> Vec<(&'a str, &'a [f32], bool)>;
 }
 
@@ -58,9 +61,9 @@ pub trait Kernel: Sync {
     /// The direction, and what later passes read again.
     fn forward(&self, call: &Call) -> (Vec<f32>, Saved);
     fn energy(&self, call: &Call) -> Vec<f32>;
-    /// Given `grad_out`.
+    /// Given [`GRAD_OUT`].
     fn backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient>;
 }
 
-// A `Kernel` around every module, and `find`, which knows them by the hash of their recipe.
+// The module `compiled`, with a `Kernel` for every recipe, and `find`, which knows them by the hash of their recipe.
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));

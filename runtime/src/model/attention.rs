@@ -6,7 +6,7 @@ use super::blocks::sized;
 use super::gate::Gate;
 use super::heads::{Lengths, merge, split};
 use super::matrix::{Into, multiply, project, project_backward, rows, transposed};
-use super::weights::{Layout, Place, Start};
+use super::weights::{Layout, Named, Place, Start};
 use super::write_back::{Made, Parts};
 use crate::engine::Passes;
 use crate::problem::{GRAD_ENERGY, GRAD_OUT};
@@ -140,11 +140,11 @@ impl Attention {
                 ParamValue::Learn { init, per_head } => {
                     let start = Start::Constant(number(init, sizes)? as f32);
                     let length = if *per_head { heads } else { 1 };
-                    Value::Learned(layout.add(format!("{prefix}.{name}"), &[length], start))
+                    Value::Learned(layout.add_named(Named::new(prefix, name), &[length], start))
                 }
                 ParamValue::Gate(_) | ParamValue::Decay(_) => {
                     let is_decay = param.leaf.role == Role::Decay;
-                    gates.push(Gate::new(layout, &format!("{prefix}.{name}"), name, [heads, d], is_decay, deviation));
+                    gates.push(Gate::new(layout, prefix, name, [heads, d], is_decay, deviation));
                     continue;
                 }
             };

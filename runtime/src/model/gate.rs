@@ -2,7 +2,7 @@
 
 use super::heads::Lengths;
 use super::matrix::{Into, project, project_backward};
-use super::weights::{Layout, Place, Start};
+use super::weights::{Layout, Named, Place, Start};
 
 /// What a decay's bias starts at: σ(4) ≈ 0.98, so that a layer begins with a long memory.
 pub const DECAY_BIAS: f32 = 4.0;
@@ -28,12 +28,13 @@ impl Gate {
         deviation: f32,
     ) -> Gate {
         let bias = Start::Constant(if is_decay { DECAY_BIAS } else { 0.0 });
+        let named = |suffix| Named { suffix, ..Named::new(prefix, name) };
         Gate {
             name: name.to_string(),
             heads,
             d,
-            weight: layout.add(format!("{prefix}.weight"), &[heads, d], Start::Normal(deviation)),
-            bias: layout.add(format!("{prefix}.bias"), &[heads], bias),
+            weight: layout.add_named(named(".weight"), &[heads, d], Start::Normal(deviation)),
+            bias: layout.add_named(named(".bias"), &[heads], bias),
         }
     }
 

@@ -17,7 +17,7 @@ use super::norm::{self, Affine, Moments};
 use super::program::Program;
 use super::random::Stream as Numbers;
 use super::terms::Inputs;
-use super::weights::{Layout, Place, Start};
+use super::weights::{Layout, Named, Place, Start};
 use energyc::primitives::dropout::Dropout;
 
 /// What moves the tokens.
@@ -140,7 +140,7 @@ impl Sublayer {
         let force = make_force(layout, &name)?;
         let learned = program.iter().flat_map(|program| &program.numbers).zip(starts);
         let numbers =
-            learned.map(|(number, start)| layout.add(format!("{name}.{number}"), &[1], Start::Constant(*start)));
+            learned.map(|(number, start)| layout.add_named(Named::new(&name, number), &[1], Start::Constant(*start)));
         let numbers = numbers.collect();
         let place = (index as u32 + 1) * PLACES;
         Ok(Sublayer { name, d, norm: [weight, bias], force, mode, program, numbers, keeps_tokens, place })

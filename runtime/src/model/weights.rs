@@ -1,9 +1,13 @@
 //! All learned numbers of a model as one array, and which part of it is which weight.
 //!
-//! One array makes the gradient, the optimizer's moments, clipping and checkpoints one array each.
+//! One array makes the gradient, the optimizer's moments, clipping and checkpoints one array each. Every weight is added
+//! here, so here is known which names are ours: a weight that a recipe names keeps out of their way by the rule of
+//! [`energyc::kernel::users`], whichever comes first.
 
 use super::random::Stream;
+use energyc::kernel::users;
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// How a weight starts.
@@ -23,6 +27,26 @@ pub struct Weight {
     pub start: Start,
     /// Whether weight decay applies: to matrices, as usual, not to biases, norms and numbers.
     pub decays: bool,
+    /// Who named it, where a recipe did.
+    named: Option<Named>,
+}
+
+/// A name of a recipe among the weights: `prefix.name` and what comes behind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    pub prefix: String,
+    pub name: String,
+    pub suffix: &'static str,
+}
+
+impl Named {
+    pub fn new(prefix: &str, name: &str) -> Named {
+        Named { prefix: prefix.to_string(), name: name.to_string(), suffix: "" }
+    }
+
+    fn with(&self, name: &str) -> String {
+        format!("{}.{name}{}", self.prefix, self.suffix)
+    }
 }
 
 /// The part of the array a weight has.
@@ -36,13 +60,40 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Adds a weight behind the others.
+    /// Adds a weight of ours behind the others.
     pub fn add(&mut self, name: String, shape: &[usize], start: Start) -> Place {
+        let place = self.push(name, None, shape, start);
+        self.keep_apart();
+        place
+    }
+
+    /// Adds a weight that a recipe names. A parameter that an energy and the optimizer share is one weight.
+    pub fn add_named(&mut self, named: Named, shape: &[usize], start: Start) -> Place {
+        if let Some(shared) = self.weights.iter().find(|weight| weight.named.as_ref() == Some(&named)) {
+            return shared.range.clone();
+        }
+        let place = self.push(String::new(), Some(named), shape, start);
+        self.keep_apart();
+        place
+    }
+
+    fn push(&mut self, name: String, named: Option<Named>, shape: &[usize], start: Start) -> Place {
         let range = self.length..self.length + shape.iter().product::<usize>();
         self.length = range.end;
         let decays = shape.len() > 1;
-        self.weights.push(Weight { name, shape: shape.to_vec(), range: range.clone(), start, decays });
+        self.weights.push(Weight { name, shape: shape.to_vec(), range: range.clone(), start, decays, named });
         range
+    }
+
+    /// Gives the weights that recipes name what they are called beside ours.
+    fn keep_apart(&mut self) {
+        let ours: HashSet<String> =
+            self.weights.iter().filter(|weight| weight.named.is_none()).map(|weight| weight.name.clone()).collect();
+        for weight in &mut self.weights {
+            if let Some(named) = &weight.named {
+                weight.name = named.with(&users::apart(&named.name, |name| ours.contains(&named.with(name))));
+            }
+        }
     }
 
     pub fn weights(&self) -> &[Weight] {
@@ -78,5 +129,29 @@ impl Layout {
     /// The name of the weight this place of the array belongs to.
     pub fn owner(&self, place: usize) -> &str {
         self.weights.iter().find(|weight| weight.range.contains(&place)).map_or("", |weight| &weight.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_recipes_keep_out_of_our_way_whichever_comes_first() {
+        let mut layout = Layout::default();
+        let zero = Start::Constant(0.0);
+        let own = |layout: &mut Layout, name: &str| layout.add_named(Named::new("a", name), &[1], zero);
+        let first = own(&mut layout, "w1");
+        layout.add("a.w1".to_string(), &[2, 2], zero);
+        layout.add("a.w2".to_string(), &[2, 2], zero);
+        layout.add("a.norm.bias".to_string(), &[2], zero);
+        for name in ["w2", "w2_", "T", "T_"] {
+            own(&mut layout, name);
+        }
+        layout.add_named(Named { suffix: ".bias", ..Named::new("a", "norm") }, &[1], zero);
+        assert_eq!(own(&mut layout, "w1"), first, "one parameter is one weight");
+        let names: Vec<&str> = layout.weights().iter().map(|weight| weight.name.as_str()).collect();
+        let expect = ["a.w1_", "a.w1", "a.w2", "a.norm.bias", "a.w2_", "a.w2__", "a.T", "a.T__", "a.norm_.bias"];
+        assert_eq!(names, expect);
     }
 }

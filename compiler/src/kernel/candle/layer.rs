@@ -7,7 +7,7 @@ use super::program::Tensors;
 use super::{Subject, numbers};
 use crate::check::recipe::{Param, ParamValue, Tokens, WriteBack};
 use crate::ir::{Expr, Role};
-use crate::kernel::names;
+use crate::kernel::{names, users};
 use crate::plan::Unsupported;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -126,14 +126,22 @@ pub fn imports(subject: &Subject) -> TokenStream {
 }
 
 /// The projections: name and meaning.
+const PROJECTIONS: [(&str, &str); 4] = [
+    ("w1", " q = W₁ z, `[H·d_h, d]`."),
+    ("w2", " k = W₂ h, `[H·d_h, d]`."),
+    ("wv", " v = W_V h, `[H·d_h, d]`."),
+    ("wo", " W_O of all heads side by side, `[d, H·d_h]`."),
+];
+
+/// Those the layer has.
 fn weights(subject: &Subject) -> Vec<(&'static str, String)> {
-    let all = [
-        (subject.has_w1(), "w1", " q = W₁ z, `[H·d_h, d]`."),
-        (subject.has_w2(), "w2", " k = W₂ h, `[H·d_h, d]`."),
-        (subject.has_wv(), "wv", " v = W_V h, `[H·d_h, d]`."),
-        (subject.has_wo(), "wo", " W_O of all heads side by side, `[d, H·d_h]`."),
-    ];
-    all.into_iter().filter(|(is_there, ..)| *is_there).map(|(_, name, doc)| (name, doc.to_string())).collect()
+    let has = [subject.has_w1(), subject.has_w2(), subject.has_wv(), subject.has_wo()];
+    PROJECTIONS.iter().zip(has).filter(|(_, has)| *has).map(|((name, doc), _)| (*name, doc.to_string())).collect()
+}
+
+/// What a learned number is called among the weights.
+fn weight(param: &Param) -> String {
+    users::apart(&param.name, |name| PROJECTIONS.iter().any(|(projection, _)| *projection == name))
 }
 
 /// A learned number as a field.
@@ -159,7 +167,7 @@ pub fn init(param: &Param) -> Option<Expr> {
 /// A learned number from the `VarBuilder`.
 pub fn learned_value(param: &Param) -> Result<TokenStream, Unsupported> {
     let name = names::input(&param.leaf);
-    let (key, init) = (&param.name, init(param).unwrap_or_else(Expr::one));
+    let (key, init) = (weight(param), init(param).unwrap_or_else(Expr::one));
     if numbers::mentions(&init, "N") {
         let message = format!("`{key}` starts at a number that depends on N, which a layer learns to know too late");
         return Err(Unsupported::formula(message));
@@ -181,7 +189,7 @@ fn gate(param: &Param) -> (TokenStream, TokenStream) {
 }
 
 fn gate_name(param: &Param) -> Ident {
-    format_ident!("gate_{}", names::identifier(&param.name))
+    format_ident!("gate_{}", users::identifier(&param.name))
 }
 
 /// What is made from the attended tokens, and the direction.

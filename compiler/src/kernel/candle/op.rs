@@ -47,7 +47,7 @@ pub fn op(subject: &Subject) -> TokenStream {
 /// The vectors of the kernel as fields, and how they are cut out of the first two tensors.
 fn vectors(subject: &Subject) -> Vec<(Ident, TokenStream)> {
     let count = numbers::count(subject.tokens.len());
-    let query = subject.reads_query.then(|| (names::identifier("q"), quote!(split(queries, self.queries(), 0, 1))));
+    let query = subject.reads_query.then(|| (names::field("q"), quote!(split(queries, self.queries(), 0, 1))));
     let tokens = subject.tokens.iter().enumerate().map(|(i, leaf)| {
         let i = numbers::count(i);
         (names::input_field(leaf), quote!(split(tokens, self.tokens(), #i, #count)))
@@ -158,9 +158,9 @@ fn forward(subject: &Subject) -> TokenStream {
 fn backward(subject: &Subject) -> TokenStream {
     let plan = subject.plan;
     let gradients = names::gradient_fields(plan, &plan.backward);
-    let field = |name: &Ident| gradients.iter().any(|(known, _)| known == name);
-    let domain = |name: &Ident| gradients.iter().find(|(known, _)| known == name).map(|(_, domain)| *domain);
-    let query = names::identifier("q");
+    let field = |name: &Ident| gradients.iter().any(|(known, ..)| known == name);
+    let domain = |name: &Ident| gradients.iter().find(|(known, ..)| known == name).map(|(.., domain)| *domain);
+    let query = names::field("q");
     let of_query = match field(&query) {
         true => quote!(let queries = merge(&[&gradients.#query], self.queries());),
         false => quote!(let queries = vec![0.0; size.all_heads() * size.queries * size.head];),

@@ -7,7 +7,7 @@ use super::{Subject, layer, numbers};
 use crate::check::inputs;
 use crate::check::recipe::{Param, ParamValue};
 use crate::ir::{Expr, Func, Leaf, Op, Role, Space, traverse};
-use crate::kernel::names;
+use crate::kernel::{names, users};
 use crate::notation::{Writer, text};
 use crate::plan::Unsupported;
 use proc_macro2::{Ident, TokenStream};
@@ -32,7 +32,7 @@ pub fn program(subject: &Subject) -> Result<TokenStream, Unsupported> {
         (false, false) => quote!(_: &Config, vb: VarBuilder),
         (false, true) => quote!(config: &Config, vb: VarBuilder),
     };
-    let states: Vec<Ident> = program.states.iter().map(|state| names::identifier(&state.leaf.name)).collect();
+    let states: Vec<Ident> = program.states.iter().map(|state| users::identifier(&state.leaf.name)).collect();
     let docs = program.states.iter().map(|state| {
         let init = text::print(&Writer::default().write(&state.init));
         format!(" {}, `[B, N, d]`; it starts at {init}.", state.leaf.name)
@@ -84,7 +84,7 @@ fn start(subject: &Subject) -> Result<TokenStream, Unsupported> {
     let mut writer = Tensors::default();
     let mut fields = Vec::new();
     for state in &subject.recipe.program.states {
-        let name = names::identifier(&state.leaf.name);
+        let name = users::identifier(&state.leaf.name);
         let init = subject.opened(&state.init);
         let value = match init.is_zero() {
             true => quote!(z.zeros_like()?),
@@ -108,7 +108,7 @@ fn step(subject: &Subject) -> Result<TokenStream, Unsupported> {
     let mut writer = Tensors::default();
     writer.known.insert(Expr::leaf(inputs::z()), quote!(z));
     for state in &program.states {
-        let name = names::identifier(&state.leaf.name);
+        let name = users::identifier(&state.leaf.name);
         writer.known.insert(Expr::leaf(state.leaf.clone()), quote!(state.#name));
     }
     for (i, point) in program.gradients.iter().enumerate() {
@@ -120,7 +120,7 @@ fn step(subject: &Subject) -> Result<TokenStream, Unsupported> {
     }
     let mut fields = Vec::new();
     for (state, next) in program.states.iter().zip(&program.next_states) {
-        let (name, next) = (names::identifier(&state.leaf.name), writer.whole(&subject.opened(next))?);
+        let (name, next) = (users::identifier(&state.leaf.name), writer.whole(&subject.opened(next))?);
         fields.push(quote!(#name: #next));
     }
     let moved = writer.whole(&subject.opened(&program.z))?;
