@@ -86,13 +86,17 @@ pub fn look(recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>
     let folder = tempfile::tempdir().expect("a folder");
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     words.write(&input);
-    let run = std::process::Command::new(&built.program).arg(&input).arg(&output).output().expect("kernels run");
+    // What is not optimized needs room on the stack.
+    let mut command = std::process::Command::new(&built.program);
+    command.arg(&input).arg(&output).env("RUST_MIN_STACK", (64 << 20).to_string());
+    let run = command.output().expect("kernels run");
     let mut reading = Reading::open(&output);
     for (i, call) in &calls {
         let subject = &subjects[*i];
         let failure = match read(&mut reading, subject, call) {
             None => {
-                let how = format!("the kernels' program ends with {}", run.status);
+                let said = String::from_utf8_lossy(&run.stderr);
+                let how = format!("the kernels' program ends with {}: {}", run.status, said.trim());
                 failures[subject.number].get_or_insert(Failure::Crash { how });
                 break;
             }

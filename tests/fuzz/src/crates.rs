@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// A crate to be.
 pub struct Crate<'a> {
@@ -58,11 +58,11 @@ pub fn build(what: &Crate) -> Built {
         }
         let declared: String = left.iter().map(|i| format!("#[allow(warnings)]\nmod m{i};\n")).collect();
         write(&root.join("src/main.rs"), &format!("{declared}{}", (what.main)(&left)));
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["build", "--quiet", "--message-format=short", "--manifest-path"]).arg(root.join("Cargo.toml"));
-        command.env("CARGO_TARGET_DIR", workspace().join("target/fuzz/target"));
-        // What is in the registry's cache is enough, and nothing else is asked for; but a first build may have to.
-        let output = command.output().expect("cargo runs");
+        let output = cargo(&root, true);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // The first build of all may have to fetch what no other crate of the workspace needs.
+        let is_missing = !output.status.success() && errors_by_module(&said).is_empty();
+        let output = if is_missing { cargo(&root, false) } else { output };
         if output.status.success() {
             return Built { program: workspace().join("target/fuzz/target/debug").join(what.name), refused };
         }
@@ -71,6 +71,16 @@ pub fn build(what: &Crate) -> Built {
         assert!(!errors.is_empty(), "a crate of emitted files cannot be built:\n{said}");
         refused.extend(errors);
     }
+}
+
+fn cargo(root: &Path, is_offline: bool) -> Output {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--quiet", "--message-format=short", "--manifest-path"]).arg(root.join("Cargo.toml"));
+    if is_offline {
+        command.arg("--offline");
+    }
+    command.env("CARGO_TARGET_DIR", workspace().join("target/fuzz/target"));
+    command.output().expect("cargo runs")
 }
 
 /// The first error of every module.
