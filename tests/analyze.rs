@@ -2,7 +2,7 @@
 //!
 //! `INSTA_UPDATE=always cargo test --test analyze` rewrites the reports; read each change as a mathematician would.
 
-use energyc::analyze::{Definite, Report, Verdict, analyze, parts};
+use energyc::analyze::{Definite, Known, Report, Verdict, analyze, parts};
 use energyc::check::{Recipe, inputs};
 use energyc::ir::{Axis, Leaf, Role, Sign};
 use energyc::simplify::Options;
@@ -222,7 +222,7 @@ fn parameters_may_have_any_name() {
 
 fn signs(recipe: &Recipe) -> Vec<Definite> {
     let probe = Leaf::new(Role::Probe, 0, "u", &[Axis::T, Axis::E], Sign::Unknown);
-    parts(&recipe.energy, &inputs::q(), &probe).iter().map(|part| part.sign).collect()
+    parts(&recipe.energy, &inputs::q(), &probe, &Known::of(&recipe)).iter().map(|part| part.sign).collect()
 }
 
 #[test]
@@ -291,4 +291,68 @@ fn reports_read_as_recorded() {
             insta::assert_snapshot!(name, report(&shipped(name)).text());
         }
     });
+}
+
+/// The verdict, and whether kinks are listed.
+fn seen(sections: &str) -> (Verdict, bool) {
+    let recipe = recipe(&format!("recipe r {{ {sections} global s() {{ F = sum(E) }} optimizer gd; }}"));
+    let report = analyze(&recipe, &Options::default());
+    assert!(report.problems.is_empty(), "{sections}\n{}", report.text());
+    (report.verdict("F_h").expect("a verdict"), report.text().contains("Kinks:"))
+}
+
+/// A parameter that is fixed has the value the recipe gives it, and no other.
+#[test]
+fn fixed_parameters_have_their_values() {
+    let net =
+        |head: &str| seen(&format!("local net({head}) {{ E = a * sum(abs(q - k)) + (1 - a) * norm(q - k)^2 / 2 }}"));
+    assert_eq!(net("a = 0.5"), (Convex, true));
+    assert_ne!(net("a = 1.39").0, Convex);
+    assert_ne!(net("a = learn(0.5)").0, Convex);
+    assert_eq!(seen("local s(a = 3) { E = (a - 1) * norm(q - k)^2 }"), (Convex, false));
+    assert_eq!(seen("local s(a = 0.5) { E = (a - 1) * norm(q - k)^2 }"), (Concave, false));
+    assert_eq!(seen("local s(a = sqrt(d_h)) { E = -a * norm(q - k)^2 }"), (Concave, false));
+}
+
+/// What is learned stays where the ingredient's conditions put it.
+#[test]
+fn learned_parameters_stay_in_their_domain() {
+    let (verdict, _) = seen(
+        "local net(a = learn(0.5)) where a >= 0, a <= 1 { E = a * sum(abs(q - k)) + (1 - a) * norm(q - k)^2 / 2 }",
+    );
+    assert_eq!(verdict, Convex);
+}
+
+#[test]
+fn signs_follow_from_cases() {
+    assert_eq!(seen("local s() { E = max(dot(q, k), 0)^2 }").0, Convex);
+    assert_eq!(seen("local s() { E = max(norm(q - k) - 1, 0)^3 }").0, Convex);
+    assert_eq!(seen("local s() { E = -max(dot(q, k), 0) }").0, Concave);
+}
+
+#[test]
+fn kinks_nobody_can_reach_are_not_listed() {
+    for energy in [
+        "if norm(q - k)^2 >= -1 { norm(q - k)^2 } else { 0 }",
+        "if 1 + norm(q - k)^2 <= 0.5 { 0 } else { norm(q - k)^2 }",
+        "sqrt(1 + norm(q - k)^2)",
+    ] {
+        assert!(!seen(&format!("local s() {{ E = {energy} }}")).1, "{energy}");
+    }
+    assert!(!seen("local s(a = 0.5) { E = abs(a - 1 - norm(q - k)^2) }").1);
+    assert!(seen("local s(a = 1.5) { E = abs(a - 1 - norm(q - k)^2) }").1);
+    assert!(seen("local s() { E = abs(dot(q, k)) }").1);
+}
+
+/// Where a part of the Hessian is 0, or all of it.
+#[test]
+fn systems_without_curvature_are_analyzed() {
+    for sections in [
+        "local n() { E = norm(q - k) } global gated_square_sum; optimizer newton(solve = taylor(1), eps = 3);",
+        "local dot; global g() { F = sum(E) } optimizer newton(eps = 1);",
+        "local dot; global g() { F = sum(E) } optimizer newton(solve = taylor(2), eps = 1);",
+    ] {
+        let report = analyze(&recipe(&format!("recipe r {{ {sections} }}")), &Options::default());
+        assert!(report.problems.is_empty(), "{}", report.text());
+    }
 }

@@ -17,7 +17,9 @@ const EITHER: [bool; 2] = [false, true];
 const SIZES: [(usize, usize, usize); 3] = [(2, 3, 2), (3, 4, 1), (1, 1, 3)];
 
 /// Conditions that steer the search; the rows hold without them.
-const ABOUT_SEARCH: [(&str, Condition); 6] = [
+const ABOUT_SEARCH: [(&str, Condition); 8] = [
+    ("log-sum-exp", Condition::OfTokens("?i")),
+    ("log-sum-scaled", Condition::OfTokens("?i")),
     ("add-commutes", Condition::NotSum("?b")),
     ("mul-commutes", Condition::NotProduct("?b")),
     ("sum-absorb", Condition::Extended("?a")),

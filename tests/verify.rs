@@ -355,6 +355,32 @@ fn equal_energies_written_otherwise_are_proven() {
     proven(&square, &opened);
 }
 
+/// log cosh, four ways: equal as rational functions of exponentials, which no rule rewrites into each other.
+#[test]
+fn exponentials_are_compared_as_variables() {
+    let forms = [
+        "sum(log((exp(q - k) + exp(k - q)) / 2))",
+        "sum(softplus(2 * (q - k)) - (q - k) - log(2))",
+        "sum(abs(q - k) + log(1 + exp(-2 * abs(q - k))))",
+        "sum(softplus(2 * (k - q)) + q - k)",
+    ];
+    let with = |energy: &str| recipe(&format!("recipe r {{ local c() {{ E = {energy} }} {LSE} }}"));
+    for (i, a) in forms.iter().enumerate() {
+        for (j, b) in forms.iter().enumerate().filter(|(j, _)| *j != i) {
+            let answer = equivalence(&with(a), &with(b), &Options::default());
+            let Equivalence::Decided { substitutions, .. } = answer else { panic!("{a} and {b}: {answer:?}") };
+            let says = |words: &str| substitutions.iter().any(|line| line.contains(words));
+            assert!(says("= exp(q − k_i)") && says("= exp(q − v_i)"), "{substitutions:?}");
+            assert_eq!(says("q − k_i = 0 say the same"), i == 2 || j == 2, "{substitutions:?}");
+            // The first two are smaller by log 2 a component.
+            assert_eq!(says("log(2), the same for every token"), (i < 2) != (j < 2), "{substitutions:?}");
+        }
+    }
+    differ(&with(forms[0]), &with("sum(softplus(2 * (q - k)) - 1.01 * (q - k))"));
+    // The kink stays where it is one.
+    differ(&with(forms[2]), &with("sum(abs(q - k) + log(1 + exp(-abs(q - k))))"));
+}
+
 #[test]
 fn different_rules_differ() {
     for (a, b) in
@@ -398,6 +424,81 @@ fn an_optimizer_that_climbs_does_not_descend() {
     let report = verify(&climbing, &Options::default());
     let failed: Vec<&str> = report.lines.iter().filter(|l| l.failed()).map(|l| l.name).collect();
     assert_eq!(failed, ["descent"]);
+}
+
+/// What the line about descent says of an optimizer: "pass", "fail", or why there is no claim.
+fn descent(optimizer: &str) -> (&'static str, String) {
+    let text = format!("recipe r {{ local euclidean; global lse(T = 1); optimizer {optimizer} values tied; }}");
+    let report = verify(&recipe(&text), &Options::default());
+    let others: Vec<&str> = failing(&report).into_iter().filter(|name| *name != "descent").collect();
+    assert!(others.is_empty(), "{optimizer}\n{report}");
+    match &report.line("descent").expect("a line").outcome {
+        Outcome::Pass { .. } => ("pass", String::new()),
+        Outcome::Fail { where_, .. } => ("fail", where_.clone()),
+        Outcome::NotApplicable { reason } => ("open", reason.clone()),
+    }
+}
+
+/// A claim is about the program, not about the direction it uses.
+#[test]
+fn programs_that_descend_are_told_from_programs_that_do_not() {
+    for optimizer in [
+        "gd;",
+        "momentum;",
+        "nag;",
+        "s(eta = 0.1) { z = z - eta * sign(grad(z)); }",
+        "n(eta = 0.1) { z = z - eta * grad(z) / norm(grad(z)); }",
+        "a(b = 0.9, eta = 0.1) { state s = 0; s = b * s + (1 - b) * grad(z)^2; z = z - eta * grad(z) / (sqrt(s) + 0.01); }",
+    ] {
+        let (outcome, why) = descent(optimizer);
+        assert_eq!(outcome, "pass", "{optimizer}: {why}");
+    }
+    for (optimizer, words) in [
+        ("up(eta = 0.1) { z = z + eta * sign(grad(z)); }", "goes up: it raises F on all 64 draws"),
+        ("up(eta = -1) { z = z - eta * grad(z); }", "goes up: it raises F on all 64 draws"),
+        // Down where z > 0, up where z < 0.
+        ("m(eta = 0.1) { z = z * exp(-eta * grad(z)); }", "does not lower F on"),
+    ] {
+        let (outcome, why) = descent(optimizer);
+        assert_eq!(outcome, "fail", "{optimizer}: {why}");
+        assert!(why.contains(words), "{optimizer}: {why}");
+    }
+    for (optimizer, words) in [
+        ("w(eta = 0.1) { z = z - eta * grad(z) - 0.1 * z; }", "also moves z where ∇F = 0"),
+        ("e(eta = 0.1) { let y = z - eta * grad(z); z = z - eta * grad(y); }", "at another point than z"),
+        ("newton(eps = 3);", "A may be indefinite"),
+    ] {
+        let (outcome, why) = descent(optimizer);
+        assert_eq!(outcome, "open", "{optimizer}: {why}");
+        assert!(why.contains(words), "{optimizer}: {why}");
+    }
+}
+
+/// The layer brings q and k to their lengths before the heads see them; formulas that hold there only are right.
+#[test]
+fn steps_normalize_what_is_constrained() {
+    for (energy, optimizer, constraint) in [
+        ("log(0.1 + norm(q - k))", "gd", "norm(q) = rho, norm(k) = rho"),
+        ("log(1 + norm(q - k)^2)", "newton(eps = 3)", "norm(q) = rho, norm(k) = 2 * rho"),
+        ("exp(-norm(q - k))", "gd", "norm(k) = 0.1"),
+        ("exp(-norm(q - k))", "momentum", "norm(q) = 0.1"),
+    ] {
+        let sections = format!("local c() {{ E = {energy} }} global lse(T = 1); optimizer {optimizer};");
+        let report =
+            verify(&recipe(&format!("recipe r {{ {sections} constrain {constraint}; }}")), &Options::default());
+        assert!(report.line("step").is_some_and(|line| !line.failed()), "{energy}\n{report}");
+    }
+}
+
+/// A Hessian of 0 with a shift is a system like any other.
+#[test]
+fn a_hessian_of_zero_passes() {
+    for solve in ["exact", "taylor(2)"] {
+        let text = format!(
+            "recipe r {{ local dot; global g() {{ F = sum(E) }} optimizer newton(solve = {solve}, eps = 2); }}"
+        );
+        passes(&recipe(&text));
+    }
 }
 
 /// Exponentials beyond f64 are no disagreement.

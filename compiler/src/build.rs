@@ -29,7 +29,7 @@ pub fn compile(files: impl IntoIterator<Item = impl AsRef<Path>>, target: Target
     for file in files {
         let recipe = read(file.as_ref());
         let text = pipeline::compile(&recipe, target, &Options::default())
-            .unwrap_or_else(|why| panic!("`{}` has no kernel: {}", recipe.name, why.0));
+            .unwrap_or_else(|why| panic!("`{}` has no kernel: {why}", recipe.name));
         let path = folder.join(format!("{}.rs", recipe.name));
         write(&path, &text);
         modules.push_str(&format!("#[path = {path:?}]\npub mod {};\n", recipe.name));

@@ -11,10 +11,11 @@ use crate::diagnostic::Diagnostic;
 use crate::emit::document::{Document, Extras, Stage, document};
 use crate::feasible;
 use crate::kernel;
-use crate::plan::{self, Unsupported};
+use crate::plan::{self, Unsupported, Valid};
 use crate::prelude::{self, Prelude};
 use crate::simplify::{Options, RuleSet, Simplified};
 use crate::syntax::{self, File};
+use crate::verify::{self, chain::Case};
 
 /// A recipe, if there is nothing wrong with it, and all there is to say about it.
 pub type Checked = (Option<Recipe>, Vec<Diagnostic>);
@@ -103,10 +104,20 @@ pub enum Target {
     Candle,
 }
 
+/// Derivation → a plan that was run and computes what the formulas say. One that does not is refused.
+pub fn trusted_plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
+    let plan = plan::plan(derivation, options)?;
+    let case = Case::of(derivation.clone(), plan, options);
+    match verify::plan::disagreement(&case) {
+        Some(place) => Err(Unsupported::Fault(format!("its plan does not compute what its formulas say: {place}"))),
+        None => Ok(case.plan),
+    }
+}
+
 /// Recipe → Rust source.
 pub fn compile(recipe: &Recipe, target: Target, options: &Options) -> Result<String, Unsupported> {
     let derivation = derive::derive(recipe, options);
-    let plan = plan::plan(&derivation, options)?;
+    let plan = trusted_plan(&derivation, options)?;
     Ok(match target {
         Target::Cpu => kernel::cpu(&plan, &derivation),
         Target::Candle => kernel::candle(&plan, &derivation)?,

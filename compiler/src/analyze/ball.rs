@@ -28,7 +28,8 @@ pub fn on_the_sphere(recipe: &Recipe) -> (Recipe, Ball) {
         [(Some(q), _), (Some(k), _)] => vec![q, k],
         given => {
             let leaf = radius(recipe);
-            let value = ParamValue::Fixed(Expr::one());
+            // Any radius will do.
+            let value = ParamValue::Learn { init: Expr::one(), per_head: false };
             let name = leaf.name.to_string();
             params.push(Param { name, value, leaf: leaf.clone(), origin: Origin::Recipe });
             let free = |vector| Constraint { vector, radius: Expr::leaf(leaf.clone()) };
@@ -77,7 +78,7 @@ pub fn try_bound(energy: &Expr, bound: &Expr, ball: &Ball, recipe: &Recipe) -> B
     Bound::Holds { draws }
 }
 
-/// Inputs in the ball: tokens at 0, at the edge and in between; parameters at their start every other time.
+/// Inputs in the ball: tokens at 0, at the edge and in between; what is learned at its start every other time.
 fn draw(terms: &[Expr], sizes: Sizes, radius: f64, seed: u64, ball: &Ball, recipe: &Recipe) -> Env {
     let mut random = Random::new(seed);
     let tokens = [Expr::leaf(inputs::q()), Expr::leaf(inputs::k())];
@@ -86,6 +87,8 @@ fn draw(terms: &[Expr], sizes: Sizes, radius: f64, seed: u64, ball: &Ball, recip
     let mut env = sample(&terms, sizes, &[], &mut random);
     if seed.is_multiple_of(2) {
         samples::start(&mut env, recipe);
+    } else {
+        samples::within(&mut env, recipe, &mut random);
     }
     for leaf in [&ball.query, &ball.key].into_iter().filter_map(Expr::as_leaf) {
         env.values.get_mut(&*leaf.name).into_iter().for_each(|x| x.data.fill(radius));

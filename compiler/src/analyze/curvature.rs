@@ -14,6 +14,7 @@
 //! | smoothmax s, s convex | convex | |
 //! | g(s) by cases | by g' not falling where the cases meet | |
 
+use super::known::Known;
 use crate::calculus;
 use crate::ir::{Expr, Func, Leaf, Op, Rational, Role, Sign, rational, traverse};
 use crate::simplify::{Options, simplify};
@@ -108,17 +109,18 @@ struct Shape {
 /// Finds curvatures with respect to one input, each subterm once.
 pub struct Curvatures<'a> {
     input: &'a Leaf,
+    known: Known,
     memo: HashMap<Expr, Shape>,
 }
 
-/// The curvature of a term in one input.
+/// The curvature of a term in one input, whatever the parameters.
 pub fn curvature(e: &Expr, input: &Leaf) -> Curvature {
-    Curvatures::of_input(input).of(e)
+    Curvatures::of_input(input, Known::default()).of(e)
 }
 
 impl Curvatures<'_> {
-    pub fn of_input(input: &Leaf) -> Curvatures<'_> {
-        Curvatures { input, memo: HashMap::new() }
+    pub fn of_input(input: &Leaf, known: Known) -> Curvatures<'_> {
+        Curvatures { input, known, memo: HashMap::new() }
     }
 
     pub fn of(&mut self, e: &Expr) -> Curvature {
@@ -130,13 +132,13 @@ impl Curvatures<'_> {
             return done.clone();
         }
         let mut shape = self.rule(e);
-        if e.sign().is_nonnegative() {
-            let known = match shape.curvature {
+        if self.known.sign(e).is_nonnegative() {
+            let least = match shape.curvature {
                 Constant => Some(Degree::Log),
                 Affine | Convex => Some(Degree::Root(Rational::one())),
                 _ => None,
             };
-            shape.degree = match (shape.degree, known) {
+            shape.degree = match (shape.degree, least) {
                 (Some(a), Some(b)) => Some(Degree::most(a, b)),
                 (a, b) => a.or(b),
             };
@@ -175,6 +177,8 @@ impl Curvatures<'_> {
                 }
             }
             Op::Call(Func::Abs, x) if self.of(x).is_affine() => plain(Convex),
+            Op::Call(Func::Abs, x) if self.known.sign(x).is_nonnegative() => self.shape(x),
+            Op::Call(Func::Abs, x) if self.known.sign(x).negate().is_nonnegative() => plain(self.of(x).negate()),
             Op::SmoothMax(_, _, s) if self.of(s).is_convex() => plain(Convex),
             Op::Select(p) => plain(self.cases(&p[0], &p[1], &p[2], &p[3])),
             _ => plain(Unknown),
@@ -183,7 +187,7 @@ impl Curvatures<'_> {
 
     fn product(&mut self, xs: &[Expr]) -> Shape {
         let (fixed, moving): (Vec<Expr>, Vec<Expr>) = xs.iter().cloned().partition(|x| self.of(x) == Constant);
-        let c = Expr::mul(fixed).sign();
+        let c = self.known.sign(&Expr::mul(fixed));
         let shapes: Vec<Shape> = moving.iter().map(|x| self.shape(x)).collect();
         let degree = |shapes: Vec<Shape>| shapes.into_iter().map(|s| s.degree).reduce(both).flatten();
         match shapes.as_slice() {
@@ -203,7 +207,8 @@ impl Curvatures<'_> {
     fn power(&mut self, x: &Expr, r: &Rational) -> Shape {
         let Shape { curvature, degree } = self.shape(x);
         let is_even = rational::is_even_integer(r);
-        let below_zero = x.sign().negate().is_nonnegative();
+        let sign = self.known.sign(x);
+        let below_zero = sign.negate().is_nonnegative();
         let mut root = degree.filter(|_| r.is_positive()).map(|p| p.times(r));
         if is_even && r.is_positive() && (curvature.is_affine() || (below_zero && curvature.is_concave())) {
             let even = Degree::Root(r.clone());
@@ -219,7 +224,7 @@ impl Curvatures<'_> {
             Convex
         } else if r.is_integer() && r.is_positive() && !is_even && below_zero && curvature.is_concave() {
             Concave
-        } else if r.is_negative() && x.sign() == Sign::Positive && curvature.is_concave() {
+        } else if r.is_negative() && sign == Sign::Positive && curvature.is_concave() {
             Convex
         } else {
             Unknown
@@ -253,10 +258,10 @@ impl Curvatures<'_> {
     /// The curvature of g(s) with g = `low` up to s = bound and `high` beyond, when both are functions of s alone.
     fn of_one_number(&mut self, s: &Expr, bound: &Expr, low: &Expr, high: &Expr) -> Option<Curvature> {
         let (s, bound) = without_factor(s, bound);
-        let found = self.of_variable(&s, &bound, s.sign(), low, high);
+        let found = self.of_variable(&s, &bound, self.known.sign(&s), low, high);
         match s.op() {
             // x^r ≤ b is x ≤ b^(1/r), and the cases may be told by x, which is nonnegative as the base of a root.
-            Op::Pow(x, r) if found.is_none() && r.is_positive() && bound.sign().is_nonnegative() => {
+            Op::Pow(x, r) if found.is_none() && r.is_positive() && self.known.sign(&bound).is_nonnegative() => {
                 self.of_variable(x, &bound.pow(&r.recip()), Sign::NonNegative, low, high)
             }
             _ => found,
@@ -274,14 +279,16 @@ impl Curvatures<'_> {
         }
         let at_bound =
             |e: &Expr| traverse::substitute_leaves(e, &mut |l| l.same_input(&variable).then(|| bound.clone()));
-        let sign = |e: &Expr| simplify(&with_roots_collected(e), &Options::default()).term.sign();
+        let known = self.known.clone();
+        let sign = |e: &Expr| known.sign(&simplify(&with_roots_collected(e), &Options::default()).term);
         let [slope_low, slope_high] = [&low, &high].map(|branch| slope(branch, &variable));
         if sign(&at_bound(&low).minus(&at_bound(&high))) != Sign::Zero {
             return None;
         }
         let jump = sign(&at_bound(&slope_high).minus(&at_bound(&slope_low)));
-        let branches = curvature(&low, &variable).plus(curvature(&high, &variable));
-        let rises = slope_low.sign().join(slope_high.sign());
+        let mut of_branch = Curvatures::of_input(&variable, known.clone());
+        let branches = of_branch.of(&low).plus(of_branch.of(&high));
+        let rises = known.sign(&slope_low).join(known.sign(&slope_high));
         let outer = match branches {
             c if c.is_convex() && jump.is_nonnegative() => Convex,
             c if c.is_concave() && jump.negate().is_nonnegative() => Concave,

@@ -2,7 +2,8 @@
 //!
 //! Convexity is a statement about q with everything else held fixed, so two places can only witness against each other
 //! when they share a setting. Sizes are small and include one token, one component, more tokens than components and
-//! fewer; parameters stand at the values the recipe starts them with, or are random; all seeds are fixed.
+//! fewer; parameters stand at the values the recipe starts them with, or what is learned is random within its domain; all
+//! seeds are fixed.
 
 use crate::check::inputs;
 use crate::check::recipe::Recipe;
@@ -12,7 +13,7 @@ use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf};
 use crate::notation::symbol::subscript;
 use crate::notation::{Math, text};
-use crate::verify::samples::{number, start};
+use crate::verify::samples::{number, start, within};
 
 /// (N, d_h), the smallest first.
 pub const SHAPES: [(usize, usize); 7] = [(1, 1), (2, 1), (1, 3), (2, 2), (4, 2), (3, 5), (5, 3)];
@@ -42,8 +43,10 @@ pub struct Setting {
 pub fn settings(terms: &[Expr], recipe: &Recipe, ball: Option<&Ball>) -> Vec<Setting> {
     let mut all = Vec::new();
     for (tokens, head) in SHAPES {
-        for (seed, spread) in (0..).zip(SPREADS) {
+        for (number, spread) in (0..).zip(SPREADS) {
             for at_start in [true, false] {
+                // Where nothing is learned, other draws are all that is new.
+                let seed = if at_start { number } else { number + SPREADS.len() as u64 };
                 let sizes = Sizes { queries: 1, tokens, head, model: 2, heads: 2 };
                 all.push(setting(terms, recipe, ball, sizes, seed, spread, at_start));
             }
@@ -68,6 +71,8 @@ fn setting(
     let mut env = sample(&terms, sizes, &[], &mut random);
     if at_start {
         start(&mut env, recipe);
+    } else {
+        within(&mut env, recipe, &mut random);
     }
     let width = sizes.head;
     if let Some(keys) = env.values.get_mut(&*inputs::k().name) {

@@ -138,7 +138,8 @@ impl<'a> Writing<'a> {
 
     /// The slope without the terms that are the same for every token, which cancel against the mean, if that is shorter.
     fn without_shared_terms(&self, slope: &Expr, axis: Axis) -> Expr {
-        let expanded = expand(slope, &self.options.rules, Extent::Expand).map_or_else(|| slope.clone(), |(e, _)| e);
+        let expanded = expand(slope, &self.options.rules, Extent::Expand, &self.options.budget)
+            .map_or_else(|| slope.clone(), |(e, _)| e);
         let terms = expanded.terms();
         let own: Vec<Expr> = terms.iter().filter(|term| term.has_axis(axis)).cloned().collect();
         if own.len() == terms.len() {

@@ -13,6 +13,7 @@
 mod ball;
 mod curvature;
 mod draws;
+mod known;
 mod lines;
 mod matrix;
 mod numbers;
@@ -25,6 +26,7 @@ mod system;
 mod verdict;
 
 pub use curvature::{Curvature, curvature};
+pub use known::Known;
 pub use parts::{Definite, Part, Reason, parts};
 pub use report::{Report, Section};
 pub use verdict::Verdict;

@@ -6,6 +6,7 @@
 //! is a square less a smaller one), they are kept together as one part.
 
 use super::curvature::{Curvature, Curvatures};
+use super::known::Known;
 use super::scatter::Scatter;
 use crate::calculus;
 use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Sign, rational};
@@ -61,8 +62,8 @@ pub struct Part {
 }
 
 /// The parts of the second derivative of `e` as `input` moves along `probe`; those alike are put together.
-pub fn parts(e: &Expr, input: &Leaf, probe: &Leaf) -> Vec<Part> {
-    let mut composer = Composer { input, probe, curvatures: Curvatures::of_input(input) };
+pub fn parts(e: &Expr, input: &Leaf, probe: &Leaf, known: &Known) -> Vec<Part> {
+    let mut composer = Composer { input, probe, known, curvatures: Curvatures::of_input(input, known.clone()) };
     let mut parts = merged(composer.of(e));
     parts.sort_by_key(|part| part.sign);
     parts
@@ -71,6 +72,7 @@ pub fn parts(e: &Expr, input: &Leaf, probe: &Leaf) -> Vec<Part> {
 struct Composer<'a> {
     input: &'a Leaf,
     probe: &'a Leaf,
+    known: &'a Known,
     curvatures: Curvatures<'a>,
 }
 
@@ -123,9 +125,9 @@ impl Composer<'_> {
                     Op::Call(Func::Abs, y) if *r != two => y,
                     _ => x,
                 };
-                scaled(self.of(x), &slope).into_iter().chain(self.square(&bend, moved)).collect()
+                self.scaled(x, &slope).into_iter().chain(self.square(&bend, moved)).collect()
             }
-            Op::Call(Func::Exp, x) => scaled(self.of(x), e).into_iter().chain(self.square(e, x)).collect(),
+            Op::Call(Func::Exp, x) => self.scaled(x, e).into_iter().chain(self.square(e, x)).collect(),
             // D²(log x) = D²x/x − (dx/x)², and x > 0
             Op::Call(Func::Log, x) => {
                 let inverse = x.pow(&rational::int(-1));
@@ -134,7 +136,7 @@ impl Composer<'_> {
                 first.chain(self.square(&bend, x)).collect()
             }
             // D²|x| = sign(x) D²x, but where x = 0
-            Op::Call(Func::Abs, x) => scaled(self.of(x), &x.signum()),
+            Op::Call(Func::Abs, x) => self.scaled(x, &x.signum()),
             Op::Call(Func::Sign, _) => vec![],
             Op::Select(p) => self.cases(&p[0], &p[1], &p[2], &p[3]),
             // D²m(s) = Σ p D²s + dsᵀ J ds
@@ -146,9 +148,23 @@ impl Composer<'_> {
         }
     }
 
+    /// The parts of x times a factor.
+    fn scaled(&mut self, x: &Expr, c: &Expr) -> Vec<Part> {
+        let parts = self.of(x);
+        let of_factor = self.known.sign(c);
+        let times = |p: Part| {
+            let sign = p.sign.times(of_factor);
+            let is_lost = sign == Definite::Unknown && p.sign != Definite::Unknown;
+            let scatter = p.scatter.map(|s| s.times(c));
+            let form = scatter.as_ref().map_or_else(|| p.form.times(c), Scatter::form);
+            Part { sign, reason: if is_lost { Reason::Factor } else { p.reason }, form, scatter }
+        };
+        parts.into_iter().map(times).filter(|p| !p.form.is_zero()).collect()
+    }
+
     /// weight · (dx)².
     fn square(&self, weight: &Expr, x: &Expr) -> Vec<Part> {
-        let sign = Definite::Positive.times(weight.sign());
+        let sign = Definite::Positive.times(self.known.sign(weight));
         let reason = if sign == Definite::Unknown { Reason::Factor } else { Reason::Squares };
         part(sign, reason, weight.times(&self.change(x).square()))
     }
@@ -159,7 +175,7 @@ impl Composer<'_> {
         let without = |left: &[usize]| {
             Expr::mul(xs.iter().enumerate().filter(|(j, _)| !left.contains(j)).map(|(_, x)| x.clone()))
         };
-        let mut parts: Vec<Part> = moving.iter().flat_map(|&j| scaled(self.of(&xs[j]), &without(&[j]))).collect();
+        let mut parts: Vec<Part> = moving.iter().flat_map(|&j| self.scaled(&xs[j], &without(&[j]))).collect();
         for (at, &j) in moving.iter().enumerate() {
             for &l in &moving[at + 1..] {
                 let changes = [self.change(&xs[j]), self.change(&xs[l]), without(&[j, l]), Expr::int(2)];
@@ -195,7 +211,7 @@ impl Composer<'_> {
     fn log_of_sum(&mut self, e: &Expr) -> Option<Vec<Part>> {
         let Op::Call(Func::Log, sum) = e.op() else { return None };
         let Op::Sum(axis, body) = sum.op() else { return None };
-        if body.sign() != Sign::Positive {
+        if self.known.sign(body) != Sign::Positive {
             return None;
         }
         let scores = Expr::add(body.factors().iter().map(logarithm));
@@ -229,18 +245,6 @@ impl Part {
 
 fn part(sign: Definite, reason: Reason, form: Expr) -> Vec<Part> {
     if form.is_zero() { vec![] } else { vec![Part { sign, reason, form, scatter: None }] }
-}
-
-/// Parts times a factor.
-fn scaled(parts: Vec<Part>, c: &Expr) -> Vec<Part> {
-    let times = |p: Part| {
-        let sign = p.sign.times(c.sign());
-        let is_lost = sign == Definite::Unknown && p.sign != Definite::Unknown;
-        let scatter = p.scatter.map(|s| s.times(c));
-        let form = scatter.as_ref().map_or_else(|| p.form.times(c), Scatter::form);
-        Part { sign, reason: if is_lost { Reason::Factor } else { p.reason }, form, scatter }
-    };
-    parts.into_iter().map(times).filter(|p| !p.form.is_zero()).collect()
 }
 
 fn logarithm(e: &Expr) -> Expr {

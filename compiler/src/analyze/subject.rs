@@ -1,7 +1,8 @@
 //! An energy under analysis: what was derived of it, what is claimed, and what was seen.
 
-use super::curvature::{Curvature, curvature};
+use super::curvature::{Curvature, Curvatures};
 use super::draws::{Ball, settings};
+use super::known::Known;
 use super::numbers::{Claims, Seen, look};
 use super::parts::parts;
 use super::verdict::{self, Verdict};
@@ -34,16 +35,19 @@ impl Subject {
     /// Claims everything there is to claim about the energy of a derivation, and looks at it inside the ball.
     pub fn of(derivation: Derivation, ball: Option<&Ball>, options: &Options) -> Subject {
         let recipe = &derivation.recipe;
-        let hessian = hessian(&derivation, options);
+        let known = Known::of(recipe);
+        let mut hessian = hessian(&derivation, options);
+        hessian.kinks.retain(|kink| kink.is_reachable(|e| known.sign(e)));
         let q = inputs::q();
         let simplified = &derivation.energy.term;
         // Under constraints the energy is the one they are put into.
         let energy = if recipe.constraints.is_empty() { &recipe.energy } else { simplified };
-        let composed = match curvature(simplified, &q) {
-            Curvature::Unknown => curvature(energy, &q),
-            known => known,
+        let mut curvatures = Curvatures::of_input(&q, known.clone());
+        let composed = match curvatures.of(simplified) {
+            Curvature::Unknown => curvatures.of(energy),
+            composed => composed,
         };
-        let parts = parts(simplified, &q, &hessian.probe);
+        let parts = parts(simplified, &q, &hessian.probe, &known);
         let claims = Claims {
             energy: stable(energy),
             product: centred_product(energy, &hessian),

@@ -3,9 +3,9 @@
 //! Each operation's rule stands beside its formula. Kinks get the total derivative of the algebra: d|x| = sign(x)·dx
 //! with sign 0 = 0, and d x^r = r·x^(r−1)·dx with 0^s = 0, so that nothing is ever 0·∞.
 
+use crate::ir::memo::Memo;
 use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Rational, Space, rational, traverse};
 use num_traits::Zero;
-use std::collections::HashMap;
 
 /// What a named leaf stands for; it changes when that does. Its terms are along the token axis n.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +25,14 @@ pub enum Meaning {
 
 /// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.
 pub fn tangent(e: &Expr, input: &Leaf, direction: &Leaf, names: &[(Leaf, Meaning)]) -> Expr {
-    Tangent { input, direction, names, memo: HashMap::new() }.of(e)
+    Tangent { input, direction, names, memo: Memo::default() }.of(e)
 }
 
 struct Tangent<'a> {
     input: &'a Leaf,
     direction: &'a Leaf,
     names: &'a [(Leaf, Meaning)],
-    memo: HashMap<Expr, Expr>,
+    memo: Memo<Expr>,
 }
 
 impl Tangent<'_> {

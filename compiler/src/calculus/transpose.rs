@@ -113,15 +113,12 @@ fn map(parts: Parts, f: impl Fn(&Expr) -> Expr) -> Parts {
 }
 
 fn merge(all: impl Iterator<Item = Parts>) -> Parts {
-    let mut merged = Parts::new();
+    let mut merged: BTreeMap<Vec<Axis>, Vec<Expr>> = BTreeMap::new();
     for (axes, c) in all.flatten() {
-        let sum = match merged.get(&axes) {
-            Some(other) => other.plus(&c),
-            None => c,
-        };
-        merged.insert(axes, sum);
+        merged.entry(axes).or_default().push(c);
     }
-    merged
+    // All at once: one by one, a long sum would be gone through for each of its terms.
+    merged.into_iter().map(|(axes, all)| (axes, Expr::add(all))).collect()
 }
 
 fn rename_axis(e: &Expr, from: Axis, to: Axis) -> Expr {

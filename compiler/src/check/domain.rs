@@ -25,6 +25,11 @@ pub fn holds(op: CompareOp, difference: &Expr) -> Option<bool> {
     by_sign(op, difference.sign()).or_else(|| at_sizes(op, difference))
 }
 
+/// Whether `x op 0` holds of a number; nothing holds of what is none.
+pub fn holds_of(op: CompareOp, x: f64) -> bool {
+    x.partial_cmp(&0.0).is_some_and(|order| compare(op, order))
+}
+
 /// Whether tokens decide the value.
 pub fn has_gate(e: &Expr) -> bool {
     traverse::inputs(e).iter().any(|leaf| matches!(leaf.role, Role::Gate | Role::Decay))
@@ -80,8 +85,7 @@ fn at_sizes(op: CompareOp, difference: &Expr) -> Option<bool> {
     for (head, heads, tokens) in heads {
         let sizes = Sizes { queries: 1, tokens, head, model: head * heads, heads };
         let value = evaluate(difference, &Env::new(sizes)).ok()?;
-        let order = value.data.first()?.partial_cmp(&0.0);
-        all &= order.is_some_and(|order| compare(op, order));
+        all &= holds_of(op, *value.data.first()?);
     }
     Some(all)
 }

@@ -44,6 +44,12 @@ pub fn sizes() -> [Leaf; 4] {
     [size(0, "N"), size(1, "d"), size(2, "d_h"), size(3, "H")]
 }
 
+/// `d_h`.
+pub fn d_h() -> Leaf {
+    let [_, _, d_h, _] = sizes();
+    d_h
+}
+
 /// The local energy as the global one sees it.
 pub fn energy(axes: &[Axis], sign: Sign) -> Leaf {
     Leaf::new(Role::Named, 0, "E", axes, sign)

@@ -5,7 +5,7 @@
 mod axes;
 mod constraint;
 mod definition;
-mod domain;
+pub(crate) mod domain;
 mod energy;
 mod function;
 pub mod inputs;

@@ -87,6 +87,7 @@ impl<'a> Checker<'a> {
             global,
             energy,
             params: self.params.symbolic(),
+            conditions: std::mem::take(&mut self.conditions),
             structural: self.params.structural(),
             constraints,
             values,

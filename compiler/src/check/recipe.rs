@@ -3,6 +3,7 @@
 
 use crate::ir::{Expr, Leaf, Rational};
 use crate::span::Span;
+pub use crate::syntax::ast::CompareOp;
 pub use crate::syntax::ast::{Kind, TokensMode as Tokens, ValuesMode as Values, WriteBackMode as WriteBack};
 
 /// A checked recipe.
@@ -17,6 +18,8 @@ pub struct Recipe {
     pub energy: Expr,
     /// The symbolic parameters: those of the local energy, the global energy, the optimizer, the recipe itself.
     pub params: Vec<Param>,
+    /// What the ingredients ask of their parameters.
+    pub conditions: Vec<Condition>,
     /// Parameters that shape the term (exponents, entropies): already substituted.
     pub structural: Vec<(String, Rational)>,
     pub constraints: Vec<Constraint>,
@@ -42,6 +45,13 @@ pub struct Param {
 pub enum Origin {
     Ingredient(Kind),
     Recipe,
+}
+
+/// `left op right`, as left − right over the recipe's parameters and sizes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Condition {
+    pub op: CompareOp,
+    pub difference: Expr,
 }
 
 /// Where a parameter takes its value from.

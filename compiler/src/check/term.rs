@@ -13,7 +13,7 @@ use super::axes::{self, Side};
 use super::inputs;
 use super::library::{Key, Library};
 use super::params::{Findings, Params};
-use super::recipe::ParamValue;
+use super::recipe::{Condition, ParamValue};
 use super::solve::{Force, Way};
 use super::{function, library};
 use crate::diagnostic::{Code, Diagnostic};
@@ -132,6 +132,8 @@ pub struct Checker<'a> {
     pub budget: usize,
     /// The ways to solve that were given.
     pub ways: Vec<Way>,
+    /// What the ingredients ask of their parameters.
+    pub conditions: Vec<Condition>,
 }
 
 impl<'a> Checker<'a> {
@@ -146,6 +148,7 @@ impl<'a> Checker<'a> {
             visited: BTreeSet::new(),
             budget,
             ways: Vec::new(),
+            conditions: Vec::new(),
         }
     }
 

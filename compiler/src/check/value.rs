@@ -8,7 +8,7 @@ use num_traits::Zero;
 use super::domain;
 use super::inputs;
 use super::library::{Entry, visit};
-use super::recipe::{Origin, ParamValue, Squash};
+use super::recipe::{Condition, Origin, ParamValue, Squash};
 use super::solve::{is_way, no_way};
 use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use crate::diagnostic::{Code, Diagnostic};
@@ -254,7 +254,7 @@ impl<'a> Checker<'a> {
                 !names_in(condition).contains(&name)
                     || checker
                         .difference(condition, &mut scope)
-                        .is_none_or(|d| domain::holds(condition.op, &d) == Some(true))
+                        .is_none_or(|d| domain::holds(condition.op, &checker.params.at_start(&d)) == Some(true))
             });
             checker.diagnostics.truncate(silent);
             holds
@@ -264,11 +264,11 @@ impl<'a> Checker<'a> {
         self.declare(name, ParamValue::Fixed(Expr::constant(number)), promised, origin, param.name.span)
     }
 
-    /// left − right at the values the parameters start with.
+    /// left − right.
     fn difference(&mut self, condition: &ast::Comparison, scope: &mut Scope) -> Option<Expr> {
         let left = self.term(&condition.left, scope);
         let right = self.term(&condition.right, scope);
-        Some(self.params.at_start(&left?.expr.minus(&right?.expr)))
+        Some(left?.expr.minus(&right?.expr))
     }
 
     /// Holds the conditions against the values; gives the parameters that do not meet theirs.
@@ -287,6 +287,8 @@ impl<'a> Checker<'a> {
             let Some(difference) = difference else {
                 continue;
             };
+            self.conditions.push(Condition { op: condition.op, difference: difference.clone() });
+            let difference = self.params.at_start(&difference);
             let verdict = domain::holds(condition.op, &difference);
             if verdict == Some(true) || verdict.is_none() && domain::has_gate(&difference) {
                 continue;

@@ -20,11 +20,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
-    let files = args.files.iter().map(|file| check(file, color));
+    let files = args.files.iter().map(|file| Outcome::guarded(&read::display_name(file), color, || check(file, color)));
     let checked = files.fold(Outcome::default(), Outcome::then);
     let files = count(args.files.len(), "file");
     let summary = match (checked.exit, checked.messages.is_empty()) {
-        (Exit::Wrong | Exit::Usage, _) => return checked,
+        (Exit::Wrong | Exit::Usage | Exit::Internal, _) => return checked,
         (Exit::Good, true) => format!("{files}, no problems\n"),
         (Exit::Good, false) => format!("{files}, no errors\n"),
     };

@@ -6,10 +6,11 @@ use clap::ValueEnum;
 
 use crate::check::Recipe;
 use crate::pipeline::{self, Target};
+use crate::plan::Unsupported;
 use crate::simplify::Options;
 
 use super::outcome::{Outcome, message};
-use super::{atomic, read};
+use super::{atomic, fault, read};
 
 /// Compile recipes to Rust: fused kernels with backward passes, and layers around them
 #[derive(clap::Args, Debug)]
@@ -49,7 +50,9 @@ enum Emit {
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
-    let compiled = args.files.iter().map(|file| compile_one(file, args, color));
+    let compiled = args.files.iter();
+    let compiled =
+        compiled.map(|file| Outcome::guarded(&read::display_name(file), color, || compile_one(file, args, color)));
     compiled.fold(Outcome::default(), Outcome::then)
 }
 
@@ -60,7 +63,7 @@ fn compile_one(file: &Path, args: &Args, color: bool) -> Outcome {
     };
     let text = match text(&recipe, args) {
         Ok(text) => text,
-        Err(why) => return said.then(Outcome::wrong(message("error", &why, color))),
+        Err(why) => return said.then(fault::refused(&recipe.name, &why, color)),
     };
     if args.emit == Emit::Plan {
         return said.then(Outcome::good(text));
@@ -73,9 +76,9 @@ fn compile_one(file: &Path, args: &Args, color: bool) -> Outcome {
     })
 }
 
-fn text(recipe: &Recipe, args: &Args) -> Result<String, String> {
+fn text(recipe: &Recipe, args: &Args) -> Result<String, Unsupported> {
     let options = Options::default();
-    let compiled = match args.emit {
+    match args.emit {
         Emit::Plan => pipeline::plan_text(recipe, &options),
         Emit::Rust => {
             let target = match args.target {
@@ -84,6 +87,5 @@ fn text(recipe: &Recipe, args: &Args) -> Result<String, String> {
             };
             pipeline::compile(recipe, target, &options)
         }
-    };
-    compiled.map_err(|why| format!("`{}` has no kernel: {}", recipe.name, why.0))
+    }
 }

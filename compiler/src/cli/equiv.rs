@@ -63,10 +63,22 @@ fn print(answer: &Equivalence, a: &Recipe, b: &Recipe) -> Outcome {
     match answer {
         Equivalence::Proven { proof, notes } => {
             let notes: String = notes.iter().map(|note| format!("    {note}\n")).collect();
+            if proof.is_empty() {
+                return Outcome::good(format!(
+                    "proven\n{notes}    both have the same energy and the same optimizer, term by term\n"
+                ));
+            }
             let title = format!("o of `{}`, differentiated and unsimplified, to o of `{}`", a.name, b.name);
             let steps = emit::proof::print(&title, proof, &rules(a, b));
             let (first, second) = (energy(a), energy(b));
             Outcome::good(format!("proven\n{notes}\n{first}\n{second}\n{steps}"))
+        }
+        Equivalence::Decided { substitutions, notes } => {
+            let notes: String = notes.iter().map(|note| format!("    {note}\n")).collect();
+            let lines: String = substitutions.iter().map(|line| format!("    {line}\n")).collect();
+            let title = format!("o of `{}` and o of `{}`, with exponentials as variables", a.name, b.name);
+            let (first, second) = (energy(a), energy(b));
+            Outcome::good(format!("proven\n{notes}\n{first}\n{second}\n{title}:\n{lines}"))
         }
         Equivalence::Differ { evidence } => negative("differ", evidence),
         Equivalence::Unknown { reason } => negative("cannot tell", reason),

@@ -25,7 +25,8 @@ pub struct Args {
 
 pub fn run(args: &Args, color: bool) -> Outcome {
     let files = args.files.iter();
-    let formatted = files.map(|file| format_one(file, args.check, color));
+    let formatted =
+        files.map(|file| Outcome::guarded(&read::display_name(file), color, || format_one(file, args.check, color)));
     formatted.fold(Outcome::default(), Outcome::then)
 }
 

@@ -10,6 +10,7 @@ mod cost;
 mod derive;
 mod equiv;
 mod explain;
+pub mod fault;
 mod fmt;
 mod list;
 mod new;
@@ -26,13 +27,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use outcome::{Outcome, message};
+use outcome::{Exit, Outcome, message};
 
 /// Large enough for the deepest term the limits of the earlier stages let through.
 const STACK_BYTES: usize = 256 << 20;
-
-/// What the shell sees when the compiler itself is at fault; Rust's own code for a panic.
-const EXIT_BUG: u8 = 101;
 
 /// A compiler from energies to attention layers.
 #[derive(Parser, Debug)]
@@ -41,7 +39,7 @@ const EXIT_BUG: u8 = 101;
     version,
     arg_required_else_help = true,
     after_help = "A FILE that does not exist but names a shipped recipe means that recipe; `-` is standard input.\n\
-                  Exit codes: 0 all is well, 1 the recipe is wrong, 2 wrong usage.\n\n\
+                  Exit codes: 0 all is well, 1 the recipe is wrong, 2 wrong usage, 3 an internal error.\n\n\
                   Examples:\n  energyc list\n  energyc derive softmax\n  energyc new mine && energyc verify mine.recipe"
 )]
 pub struct Args {
@@ -88,7 +86,7 @@ pub fn run_program(name: &str, color: Color, work: impl FnOnce(bool) -> Outcome 
     let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work(color));
     let outcome = match worker.map(std::thread::JoinHandle::join) {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => return failed(&format!("this is a bug in {name}; please report it"), color),
+        Ok(Err(panic)) => Outcome::internal(name, &*panic, color),
         Err(error) => return failed(&format!("no thread to work on: {error}"), color),
     };
     // Messages first: a reader who closed the results still sees them.
@@ -144,7 +142,7 @@ fn print(results: &str) -> io::Result<()> {
 fn failed(text: &str, color: bool) -> ExitCode {
     let text = message("error", text, color);
     let _ = io::stderr().lock().write_all(text.as_bytes());
-    ExitCode::from(EXIT_BUG)
+    ExitCode::from(Exit::Internal as u8)
 }
 
 #[cfg(test)]

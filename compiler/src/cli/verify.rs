@@ -2,26 +2,31 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use crate::simplify::Options;
 use crate::verify::{self, Line, Report};
 
-use super::outcome::{Exit, Outcome, count};
-use super::read;
+use super::outcome::{Exit, Format, Outcome, count};
+use super::{fault, read};
 use super::table::{table, wrapped};
 
 /// Columns for what was compared, so that a line fits a usual terminal.
 const DETAIL_WIDTH: usize = 64;
 
-/// Compare the derivation of a recipe with finite differences of its energy
+/// Compare the derivation of a recipe with finite differences of its energy, and its plan with the derivation
 #[derive(clap::Args, Debug)]
-#[command(after_help = "✓ holds, ✗ fails, – does not apply. Exit code 1 if a line fails.\n\n\
+#[command(after_help = "✓ holds, ✗ fails, – does not apply, ? could not be tried.\n\
+    Exit code 1 if a line fails, 3 if it is one about the plan: then the compiler is wrong, not the recipe.\n\n\
     Examples:\n  \
     energyc verify mine.recipe\n  \
-    energyc verify softmax")]
+    energyc verify softmax --format json")]
 pub struct Args {
     /// A recipe file, a shipped recipe, or `-`
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
@@ -30,11 +35,36 @@ pub fn run(args: &Args, color: bool) -> Outcome {
         Err(refused) => return refused,
     };
     let report = verify::verify(&recipe, &Options::default());
-    said.then(Outcome {
-        results: print(&recipe.name, &report),
-        messages: String::new(),
-        exit: if report.passed() { Exit::Good } else { Exit::Wrong },
-    })
+    let results = match args.format {
+        Format::Text => print(&recipe.name, &report),
+        Format::Json => format!("{:#}\n", as_json(&recipe.name, &report)),
+    };
+    let exit = if report.passed() { Exit::Good } else { Exit::Wrong };
+    let judged = said.then(Outcome { results, exit, ..Outcome::default() });
+    match report.lines.iter().find(|line| line.is_of_plan() && line.failed()) {
+        Some(Line { name, outcome: verify::Outcome::Fail { where_, .. }, .. }) => {
+            judged.then(fault::fault(&recipe.name, &format!("{name}: {where_}"), color))
+        }
+        _ => judged,
+    }
+}
+
+fn as_json(name: &str, report: &Report) -> Value {
+    let line = |Line { name, detail, outcome }: &Line| match outcome {
+        verify::Outcome::Pass { error, tolerance } => {
+            json!({ "line": name, "outcome": "pass", "error": error, "tolerance": tolerance, "compared": detail })
+        }
+        verify::Outcome::Fail { error, tolerance, where_ } => json!({
+            "line": name, "outcome": "fail", "error": error, "tolerance": tolerance, "compared": detail, "where": where_
+        }),
+        verify::Outcome::NotApplicable { reason } => {
+            json!({ "line": name, "outcome": "not applicable", "compared": detail, "reason": reason })
+        }
+        verify::Outcome::Inconclusive { reason } => {
+            json!({ "line": name, "outcome": "inconclusive", "compared": detail, "reason": reason })
+        }
+    };
+    json!({ "recipe": name, "passed": report.passed(), "lines": report.lines.iter().map(line).collect::<Vec<Value>>() })
 }
 
 fn print(name: &str, report: &Report) -> String {
@@ -51,6 +81,7 @@ fn rows(line: &Line) -> Vec<[String; 5]> {
         verify::Outcome::Pass { error, tolerance } => ("✓", number(error), number(tolerance), None),
         verify::Outcome::Fail { error, tolerance, where_ } => ("✗", number(error), number(tolerance), Some(where_)),
         verify::Outcome::NotApplicable { reason } => ("–", String::new(), String::new(), Some(reason)),
+        verify::Outcome::Inconclusive { reason } => ("?", String::new(), String::new(), Some(reason)),
     };
     let reason = reason.map(|reason| format!("{mark} {reason}"));
     let details = std::iter::once(&line.detail).chain(&reason);
@@ -65,14 +96,19 @@ fn rows(line: &Line) -> Vec<[String; 5]> {
 
 fn summary(report: &Report) -> String {
     let failed = report.lines.iter().filter(|line| line.failed()).count();
-    let open = report.lines.iter().filter(|line| matches!(line.outcome, verify::Outcome::NotApplicable { .. })).count();
-    let hold = report.lines.len() - failed - open;
+    let of = |wanted: fn(&verify::Outcome) -> bool| report.lines.iter().filter(|line| wanted(&line.outcome)).count();
+    let open = of(|outcome| matches!(outcome, verify::Outcome::NotApplicable { .. }));
+    let untried = of(|outcome| matches!(outcome, verify::Outcome::Inconclusive { .. }));
+    let hold = report.lines.len() - failed - open - untried;
     let mut parts = vec![format!("{} verified", count(hold, "line"))];
     if failed > 0 {
         parts.push(format!("{failed} failed"));
     }
     if open > 0 {
         parts.push(format!("{open} not applicable"));
+    }
+    if untried > 0 {
+        parts.push(format!("{untried} inconclusive"));
     }
     parts.join(", ")
 }
@@ -89,6 +125,7 @@ mod tests {
                 line("one", verify::Outcome::Pass { error: 0.0, tolerance: 1e-6 }),
                 line("two", verify::Outcome::Fail { error: 0.5, tolerance: 1e-6, where_: "at 0".to_string() }),
                 line("three", verify::Outcome::NotApplicable { reason: "none".to_string() }),
+                line("four", verify::Outcome::Inconclusive { reason: "no sample".to_string() }),
             ],
         };
         let expect = "\
@@ -100,8 +137,10 @@ r
                              ✗ at 0
 –  three                     a against b
                              – none
+?  four                      a against b
+                             ? no sample
 
-1 line verified, 1 failed, 1 not applicable
+1 line verified, 1 failed, 1 not applicable, 1 inconclusive
 ";
         assert_eq!(print("r", &report), expect);
     }

@@ -30,7 +30,7 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     let recipe = &derivation.recipe;
     let cotangent = Leaf::new(Role::Probe, 1, &unused("g", recipe), &[Axis::T, Axis::E], Sign::Unknown);
     let output = Leaf::new(Role::Named, 300, &unused("o", recipe), &[Axis::T, Axis::E], Sign::Unknown);
-    let options = options_for(&derivation.recipe, options).given(vec![direction.clone()]);
+    let options = options_for(&derivation.recipe, options).afresh().given(vec![direction.clone()]);
 
     let solves = derivation.preconditioned.is_some();
     let hidden = |mut value: Simplified| {
@@ -117,7 +117,7 @@ pub struct EnergyBackward {
 
 pub fn energy_backward(derivation: &Derivation, options: &Options) -> EnergyBackward {
     let recipe = &derivation.recipe;
-    let options = options_for(recipe, options);
+    let options = options_for(recipe, options).afresh();
     let cotangent = Leaf::new(Role::Probe, 2, &unused("u", recipe), &[Axis::T], Sign::Unknown);
     let piece = scalar(&Expr::leaf(cotangent.clone()).times(&derivation.energy.term));
     let gradients = inputs_among(derivation, &[&derivation.energy.term])

@@ -10,6 +10,7 @@ use crate::simplify::cost::Costs;
 use crate::simplify::expand::{Extent, expand};
 use crate::simplify::proof::{Lemma, Proof};
 use crate::simplify::{Objective, Options, Simplified, simplify};
+use std::collections::HashMap;
 
 /// The second derivative of a head's energy.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ pub const COLUMN: Axis = Axis::new(Space::Head, 9);
 
 /// The Hessian of the derived energy.
 pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
-    let options = options_for(&derivation.recipe, options);
+    let options = options_for(&derivation.recipe, options).afresh();
     second_derivative(&derivation.recipe, &derivation.energy.term, &derivation.names, &options)
 }
 
@@ -55,7 +56,7 @@ pub fn second_derivative(recipe: &Recipe, energy: &Expr, names: &[Named], option
     let slopes = scores.filter_map(|named| score_slope(recipe, named, &along(named.depends_on()), &tidy));
     let slopes: Vec<Slope> = slopes.collect();
     let known: Vec<Named> = slopes.iter().map(|slope| slope.named.clone()).collect();
-    let costs = Costs { objective: Objective::Readable, given: &[] };
+    let costs = Costs::new(Objective::Readable, &[]);
     let form = split(&raw).into_iter().map(|part| {
         let plain = tidy(&part);
         let named = multiplied_out(&with_slopes(&part, &slopes), options);
@@ -88,29 +89,42 @@ fn score_slope(recipe: &Recipe, named: &Named, raw: &Expr, tidy: &impl Fn(&Expr)
 
 /// The term multiplied out, unless that makes it too large.
 fn multiplied_out(e: &Expr, options: &Options) -> Option<Simplified> {
-    let (end, steps) = expand(e, &options.rules, Extent::Expand)?;
+    if options.budget.is_spent() {
+        return None;
+    }
+    let (end, steps) = expand(e, &options.rules, Extent::Expand, &options.budget)?;
     let lemma = Lemma { start: e.clone(), steps, end };
-    Simplified::proven(Proof::from_lemmas(e, vec![lemma]), options)
+    Simplified::proven(Proof::from_lemmas(e, [&lemma]), options)
 }
 
 /// The term with slopes under their names, at whatever token.
 fn with_slopes(e: &Expr, slopes: &[Slope]) -> Expr {
+    let mut at_token: HashMap<(usize, Axis), (Vec<Expr>, Expr)> = HashMap::new();
     traverse::rewrite_bottom_up(e, &mut |x| {
-        slopes.iter().fold(x, |x, slope| {
+        slopes.iter().enumerate().fold(x, |x, (number, slope)| {
             let tokens: Vec<Axis> = x.axes().iter().filter(|a| a.space == Space::Token).collect();
-            tokens.into_iter().fold(x, |x, token| with_slope(x, slope, token))
+            tokens.into_iter().fold(x, |x, token| {
+                let known = at_token.entry((number, token)).or_insert_with(|| slope.at(token));
+                with_slope(x, &known.0, &known.1)
+            })
         })
     })
 }
 
-fn with_slope(x: Expr, slope: &Slope, token: Axis) -> Expr {
-    let parts = traverse::rename(&slope.raw, Axis::N, token).factors();
+impl Slope {
+    /// The factors it has at a token, and its name there.
+    fn at(&self, token: Axis) -> (Vec<Expr>, Expr) {
+        let name = Expr::leaf(self.named.leaf.clone());
+        (traverse::rename(&self.raw, Axis::N, token).factors(), traverse::rename(&name, Axis::N, token))
+    }
+}
+
+fn with_slope(x: Expr, parts: &[Expr], name: &Expr) -> Expr {
     let factors = x.factors();
-    if !parts.iter().all(|part| factors.contains(part)) {
+    if parts.len() > factors.len() || !parts.iter().all(|part| factors.contains(part)) {
         return x;
     }
-    let name = traverse::rename(&Expr::leaf(slope.named.leaf.clone()), Axis::N, token);
-    Expr::mul(factors.into_iter().filter(|f| !parts.contains(f)).chain([name]))
+    Expr::mul(factors.into_iter().filter(|f| !parts.contains(f)).chain([name.clone()]))
 }
 
 /// The terms of a sum, those under Σ and behind numbers too: the curvature of the E_i, and what the weights add.

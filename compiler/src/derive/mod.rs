@@ -69,7 +69,8 @@ impl Derivation {
     }
 }
 
-/// The options with the recipe's constraints as assumptions.
+/// The options with the recipe's constraints as assumptions. Every stage of a derivation takes them with a budget of its
+/// own, so that it finds the same whichever stages went before.
 pub fn options_for(recipe: &Recipe, options: &Options) -> Options {
     let norms = recipe.constraints.iter().map(|c| (c.vector.clone(), c.radius.clone())).collect();
     options.clone().assuming(norms)
@@ -77,7 +78,7 @@ pub fn options_for(recipe: &Recipe, options: &Options) -> Options {
 
 /// Derives the update rule of a recipe.
 pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
-    let options = options_for(recipe, options);
+    let options = options_for(recipe, options).afresh();
     let local = simplify(&recipe.local, &options);
     let global = simplify(&recipe.global, &options);
     let energy = simplify(&recipe.energy, &options);

@@ -70,6 +70,8 @@ pub fn precondition(
     let system_product = Expr::add([alpha.times(&u), scale_used.times(&product).neg()]);
     let system = matrix_of(&system_product, &probe);
     let (solution, names) = match &how.method {
+        // A = αI needs no solving.
+        Method::Exact if product.is_zero() => (right.term.over(&alpha), vec![]),
         Method::Exact => exact(recipe, &system, &system_product, &probe, &right.term),
         Method::Taylor { order, .. } => series(recipe, *order, &right.term, &product, &probe, &scale_used.over(&alpha)),
     };
@@ -98,7 +100,7 @@ fn series(
     probe: &Leaf,
     factor: &Expr,
 ) -> (Expr, Vec<Named>) {
-    if order == 0 {
+    if order == 0 || product.is_zero() {
         return (right.clone(), vec![]);
     }
     let first = vector_leaf("r", 0, recipe);
@@ -146,8 +148,12 @@ fn without_bare(e: &Expr, probe: &Leaf) -> Expr {
     }
 }
 
-/// (s, x) with e = s·x and s made of a positive number and parameters: all that stands in front of every term.
+/// (s, x) with e = s·x and s made of a positive number and parameters: all that stands in front of every term. Nothing
+/// stands in front of 0.
 pub fn split_scale(e: &Expr) -> (Expr, Expr) {
+    if e.is_zero() {
+        return (Expr::one(), Expr::zero());
+    }
     let terms = e.terms();
     let is_parameter = |f: &Expr| f.axes().is_empty() && f.as_const().is_none();
     let parameters = |term: &Expr| term.factors().into_iter().filter(is_parameter).collect::<Vec<Expr>>();

@@ -26,6 +26,7 @@ pub struct StepBackward {
 
 /// The backward pass of a recipe's program.
 pub fn step_backward(recipe: &Recipe, options: &Options) -> StepBackward {
+    let options = &options.clone().afresh();
     let program = &recipe.program;
     let outputs: Vec<(&str, &Expr)> = std::iter::once(("z", &program.z))
         .chain(program.states.iter().map(|state| &*state.leaf.name).zip(&program.next_states))

@@ -242,6 +242,12 @@ codes! {
         right: "local huber;  global lse;  optimizer newton(solve = taylor(1, alpha = 1));"
     }
 
+    PlanDisagrees "E0901" "the compiler's plan computes something else than the formulas" {
+        why: "Before anything runs, the plan of a recipe is run on small inputs and compared with the derived formulas. Where they differ, the compiler has made a mistake: the recipe is refused, so that nobody trains on wrong numbers. Please report it with the text of the recipe."
+        wrong: "nothing is wrong with the recipe"
+        right: "the same recipe, written in another way, may do until the mistake is mended"
+    }
+
     SimplifierLimit "W0001" "the simplifier reached its limit" {
         why: "The result is correct, but a simpler form may exist. Recipes with fewer terms avoid this."
         wrong: "an energy with hundreds of different terms"

@@ -60,15 +60,21 @@ fn equation(left: &Math, right: &[Math], with: &[(Math, Math)], out: &mut String
 
 /// Breaks a long formula before a + or − outside every bracket.
 fn push_broken(line: &str, indent: &str, out: &mut String) {
-    let mut rest = line.to_string();
-    while width(&rest) > WIDTH {
-        let Some(at) = break_point(&rest) else { break };
-        let (first, second) = rest.split_at(at);
+    let mut start = String::new();
+    let mut rest = line;
+    loop {
+        // No break is looked for beyond the width, so that a formula of many lines is read once.
+        let head: String = start.chars().chain(rest.chars().take(4 * WIDTH)).collect();
+        let Some(at) = break_point(&head).filter(|_| width(&head) > WIDTH) else { break };
+        let (first, second) = rest.split_at(at - start.len());
+        out.push_str(&start);
         out.push_str(first.trim_end());
         out.push('\n');
-        rest = format!("{indent}  {}", second.trim_start());
+        start = format!("{indent}  ");
+        rest = second.trim_start();
     }
-    out.push_str(&rest);
+    out.push_str(&start);
+    out.push_str(rest);
     out.push('\n');
 }
 
@@ -77,7 +83,7 @@ fn break_point(line: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut best: Option<(usize, usize)> = None;
     let indent = line.len() - line.trim_start().len();
-    for (columns, (byte, c)) in line.char_indices().enumerate() {
+    for (byte, c) in line.char_indices().take(WIDTH + 1) {
         match c {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
@@ -85,7 +91,7 @@ fn break_point(line: &str) -> Option<usize> {
         }
         let breaks =
             line[byte..].starts_with(" + ") || line[byte..].starts_with(" − ") || line[byte..].starts_with(" else ");
-        if breaks && byte > indent + 20 && columns <= WIDTH && best.is_none_or(|(_, d)| depth <= d) {
+        if breaks && byte > indent + 20 && best.is_none_or(|(_, d)| depth <= d) {
             best = Some((byte, depth));
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! raw A ──simplify──▶ A ══ (multiplied out, or one e-graph run) ══ B ◀──simplify── raw B
+//! raw A ══ (exponentials as variables) ══ raw B
 //! ```
 //! The raw direction is −∇_q F_h as differentiation leaves it, with values put in and names revealed (of a solved system,
 //! its solution with all names revealed); F_h is the energy
@@ -9,6 +10,7 @@
 
 use super::Equivalence;
 use super::canonical::canonical;
+use super::exponentials;
 use super::numbers;
 use super::reverse::{reversed, rewound};
 use crate::check::recipe::{Recipe, Values};
@@ -23,6 +25,9 @@ use egg::RecExpr;
 
 /// Compares the directions of two recipes over the same inputs.
 pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) -> Equivalence {
+    if is_same(a, b) {
+        return Equivalence::Proven { proof: Proof::trivial(&a.energy), notes };
+    }
     let norms = norms(a, b);
     let shared = options.clone().assuming(norms.clone());
     let (first, second) = (tidy(a, options, &shared), tidy(b, options, &shared));
@@ -32,9 +37,17 @@ pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) ->
     };
     match numbers::difference("the direction ", &first.start, &second.start, &norms) {
         Ok(Some(evidence)) => Equivalence::Differ { evidence },
-        Ok(None) => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
+        Ok(None) => match exponentials::decide(&first.start, &second.start) {
+            Some(substitutions) => Equivalence::Decided { substitutions, notes },
+            None => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
+        },
         Err(reason) => Equivalence::Unknown { reason },
     }
+}
+
+/// Whether the energies are one term, minimized in one way.
+fn is_same(a: &Recipe, b: &Recipe) -> bool {
+    a.energy == b.energy && a.constraints == b.constraints && a.program.preconditioner == b.program.preconditioner
 }
 
 /// What both layers know of q and k.
@@ -50,6 +63,7 @@ fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
 
 /// The proof from the raw direction to the simplified one.
 fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Proof {
+    let shared = &shared.clone().afresh();
     let derivation = derive(recipe, options);
     if derivation.preconditioned.is_some() {
         return simplify(&reveal(&derivation.direction.proof.start, &derivation.names), shared).proof;
@@ -77,14 +91,14 @@ fn proven(a: &Proof, b: &Proof, options: &Options) -> Result<Proof, String> {
 }
 
 fn multiplied_out(proof: &Proof, options: &Options) -> Proof {
-    let more = canonical(&proof.end, &options.rules);
+    let more = canonical(&proof.end, &options.clone().afresh());
     let lemmas = proof.lemmas.iter().cloned().chain(more.lemmas).collect();
     Proof { start: proof.start.clone(), lemmas, end: more.end }
 }
 
 /// Steps from one term to the other, if one run of the rules joins them.
 fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, String> {
-    let mut run = saturate(a, std::slice::from_ref(b), &options.rules, options.limits);
+    let mut run = saturate(a, std::slice::from_ref(b), &options.rules, options.limits, &options.budget);
     let atom = run.graph.analysis.atoms.iter().position(|e| e == b).ok_or("the second has no place in the graph")?;
     let node = Term::Atom(AtomName(atom));
     let class = run.graph.lookup(node.clone()).ok_or("the second has no place in the graph")?;
@@ -93,7 +107,9 @@ fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, St
     }
     let mut end: RecExpr<Term> = RecExpr::default();
     end.add(node);
-    let steps = run.explain(&end, &options.rules)?;
+    let steps = run
+        .explain(&end, &options.rules, &options.budget)?
+        .ok_or("the way from one to the other is too long to write")?;
     Ok(vec![Lemma { start: a.clone(), steps, end: b.clone() }])
 }
 

@@ -148,6 +148,9 @@ fn over(recipe: &Recipe, term: impl Fn(&Expr) -> Expr) -> Recipe {
     for constraint in &mut recipe.constraints {
         constraint.radius = term(&constraint.radius);
     }
+    for condition in &mut recipe.conditions {
+        condition.difference = term(&condition.difference);
+    }
     recipe
 }
 

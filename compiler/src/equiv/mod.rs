@@ -2,13 +2,16 @@
 //!
 //! Parameters are matched first, so that both rules are written over the same inputs. Then everything a layer does is
 //! compared: how values are written back, the optimizer's program, the steps, and the direction. A direction is proven
-//! equal by a proof from one unsimplified direction to the other, shown different by numbers, or left open.
+//! equal by a proof from one unsimplified direction to the other, or decided to be equal with exponentials as variables,
+//! shown different by numbers, or left open.
 
 mod canonical;
 mod direction;
+mod exponentials;
 mod matching;
 mod numbers;
 mod program;
+mod quotient;
 mod reverse;
 
 pub use matching::Matched;
@@ -21,6 +24,8 @@ use crate::simplify::{Options, Proof};
 pub enum Equivalence {
     /// From the first recipe's unsimplified direction to the second's, names revealed.
     Proven { proof: Proof, notes: Vec<String> },
+    /// Equal as rational functions of exponentials: the substitutions that show it.
+    Decided { substitutions: Vec<String>, notes: Vec<String> },
     /// What shows that they differ.
     Differ { evidence: String },
     /// Neither proven nor refuted.

@@ -521,6 +521,7 @@ pub fn apply<T: Real>(map: &Map, exponent: f64, values: &[Term<T>]) -> T {
         Map::Call(Func::Sign) => x(0).signum0(),
         Map::Select if x(0) <= x(1) => x(2),
         Map::Select => x(3),
+        Map::Spread(_) => x(0),
         Map::Positive => x(0).larger(T::ZERO),
     }
 }
@@ -548,6 +549,7 @@ impl<T: Real> pulp::WithSimd for All<'_, '_, T> {
             Map::Call(Func::Log) => each.to(out, |x| x.logarithm()),
             Map::Call(Func::Abs) => each.to(out, |x| x.absolute()),
             Map::Call(Func::Sign) => each.to(out, |x| x.signum0()),
+            Map::Spread(_) => each.to(out, |x| x),
             Map::Positive => each.to(out, |x| x.larger(T::ZERO)),
             Map::Select => selected([values[0].value, values[1].value, values[2].value, values[3].value], out),
         }

@@ -6,9 +6,11 @@
 use super::axis::{Axis, AxisSet, Space};
 use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
 use super::linear;
+use super::memo::Memo;
 use super::rational::to_f64;
 use super::tensor::{Tensor, broadcast, for_each_index};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The lengths of the axes and the sizes `d`, `d_h`, `H`, `N` of the language.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,11 +87,11 @@ pub fn evaluate(e: &Expr, env: &Env) -> Result<Tensor, String> {
 
 /// Evaluates several terms, sharing what they have in common.
 pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
-    let mut interpreter = Interpreter { env, memo: HashMap::new() };
+    let mut interpreter = Interpreter { env, memo: Memo::default() };
     roots
         .iter()
         .map(|e| {
-            let mut value = interpreter.value(e)?;
+            let mut value = Rc::unwrap_or_clone(interpreter.value(e)?);
             env.blank_unseen(&mut value);
             Ok(value)
         })
@@ -98,15 +100,15 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
 
 struct Interpreter<'a> {
     env: &'a Env,
-    memo: HashMap<Expr, Tensor>,
+    memo: Memo<Rc<Tensor>>,
 }
 
 impl Interpreter<'_> {
-    fn value(&mut self, e: &Expr) -> Result<Tensor, String> {
+    fn value(&mut self, e: &Expr) -> Result<Rc<Tensor>, String> {
         if let Some(done) = self.memo.get(e) {
             return Ok(done.clone());
         }
-        let result = self.compute(e)?;
+        let result = Rc::new(self.compute(e)?);
         self.memo.insert(e.clone(), result.clone());
         Ok(result)
     }
@@ -137,13 +139,13 @@ impl Interpreter<'_> {
             }
             Op::Select(parts) => {
                 let parts = parts.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                let parts: Vec<&Tensor> = parts.iter().collect();
+                let parts: Vec<&Tensor> = parts.iter().map(|x| &**x).collect();
                 broadcast(&parts, length, |v| if v[0] <= v[1] { v[2] } else { v[3] })
             }
             Op::Mul(xs) | Op::Add(xs) => {
                 let is_sum = matches!(e.op(), Op::Add(_));
                 let parts = xs.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                let parts: Vec<&Tensor> = parts.iter().collect();
+                let parts: Vec<&Tensor> = parts.iter().map(|x| &**x).collect();
                 broadcast(&parts, length, |v| if is_sum { v.iter().sum() } else { v.iter().product() })
             }
             Op::Solve(s) => {

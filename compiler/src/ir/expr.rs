@@ -6,15 +6,17 @@
 //! the work of the rewrite rules.
 
 use super::axis::{Axis, AxisSet, Space};
+use super::memo::Stored;
 use super::rational::{self, Rational};
 use super::sign::Sign;
 use super::traverse;
 use num_traits::{One, Signed, Zero};
+use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Weak};
 
 /// The part an input plays; also its place in the order of factors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -78,6 +80,12 @@ impl Leaf {
     /// Whether both name the same input, whatever their axes are called.
     pub fn same_input(&self, other: &Leaf) -> bool {
         self.role == other.role && self.ordinal == other.ordinal && self.name == other.name
+    }
+    /// One of 64 bits, the same for the same input.
+    fn bit(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.role, self.ordinal, &self.name).hash(&mut hasher);
+        1 << (hasher.finish() % 64)
     }
 }
 
@@ -143,6 +151,8 @@ struct Node {
     axes: AxisSet,
     sign: Sign,
     hash: u64,
+    /// A bit for every input, shared by some.
+    inputs: u64,
 }
 
 /// An immutable, shared term in normal form.
@@ -151,7 +161,57 @@ pub struct Expr(Arc<Node>);
 
 impl PartialEq for Expr {
     fn eq(&self, other: &Expr) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.op == other.0.op)
+        Equal::default().same(self, other)
+    }
+}
+
+/// A comparison under way. Written out, a term that shares its subterms may be too large to go through, so what two
+/// large terms have in common is looked at once.
+#[derive(Default)]
+struct Equal {
+    looks: usize,
+    seen: HashSet<(*const Node, *const Node)>,
+}
+
+impl Equal {
+    /// Pairs of nodes that are compared without a note of it.
+    const FEW: usize = 128;
+
+    fn same(&mut self, a: &Expr, b: &Expr) -> bool {
+        if Arc::ptr_eq(&a.0, &b.0) {
+            return true;
+        }
+        if a.0.hash != b.0.hash {
+            return false;
+        }
+        self.looks += 1;
+        let is_noted = self.looks > Equal::FEW && !self.seen.insert((Arc::as_ptr(&a.0), Arc::as_ptr(&b.0)));
+        is_noted || self.parts(a.op(), b.op())
+    }
+
+    fn all(&mut self, x: &[Expr], y: &[Expr]) -> bool {
+        x.len() == y.len() && x.iter().zip(y).all(|(x, y)| self.same(x, y))
+    }
+
+    fn parts(&mut self, a: &Op, b: &Op) -> bool {
+        match (a, b) {
+            (Op::Const(a), Op::Const(b)) => rational::same(a, b),
+            (Op::Leaf(a), Op::Leaf(b)) => a == b,
+            (Op::Pow(x, r), Op::Pow(y, s)) => rational::same(r, s) && self.same(x, y),
+            (Op::Call(f, x), Op::Call(g, y)) => f == g && self.same(x, y),
+            (Op::Weights(k, i, x), Op::Weights(l, j, y)) | (Op::SmoothMax(k, i, x), Op::SmoothMax(l, j, y)) => {
+                k == l && i == j && self.same(x, y)
+            }
+            (Op::Select(x), Op::Select(y)) => self.all(&x[..], &y[..]),
+            (Op::Solve(x), Op::Solve(y)) => {
+                (x.row, x.column) == (y.row, y.column)
+                    && self.same(&x.matrix, &y.matrix)
+                    && self.same(&x.right, &y.right)
+            }
+            (Op::Sum(i, x), Op::Sum(j, y)) => i == j && self.same(x, y),
+            (Op::Mul(x), Op::Mul(y)) | (Op::Add(x), Op::Add(y)) => self.all(x, y),
+            _ => false,
+        }
     }
 }
 impl Eq for Expr {}
@@ -167,7 +227,12 @@ impl PartialOrd for Expr {
 }
 impl Ord for Expr {
     fn cmp(&self, other: &Expr) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.op.cmp(&other.0.op) }
+        match (self.op(), other.op()) {
+            _ if self == other => Ordering::Equal,
+            (Op::Const(a), Op::Const(b)) => rational::compare(a, b),
+            (Op::Pow(x, r), Op::Pow(y, s)) => x.cmp(y).then_with(|| rational::compare(r, s)),
+            (a, b) => a.cmp(b),
+        }
     }
 }
 impl fmt::Debug for Expr {
@@ -192,9 +257,22 @@ impl Expr {
 
     fn make(op: Op) -> Expr {
         let mut hasher = DefaultHasher::new();
-        op.hash(&mut hasher);
-        let (axes, sign) = (axes_of(&op), sign_of(&op));
-        Expr(Arc::new(Node { axes, sign, hash: hasher.finish(), op }))
+        match &op {
+            Op::Const(c) => (c.numer(), c.denom()).hash(&mut hasher),
+            Op::Pow(x, r) => (x, r.numer(), r.denom()).hash(&mut hasher),
+            op => op.hash(&mut hasher),
+        }
+        share(op, hasher.finish())
+    }
+
+    /// Whether both are one and the same shared term; equal terms need not be.
+    pub fn is(&self, other: &Expr) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether the input may occur in the term; if not, it does not.
+    pub fn may_mention(&self, input: &Leaf) -> bool {
+        self.0.inputs & input.bit() != 0
     }
 
     // Constants and inputs.
@@ -503,6 +581,8 @@ impl Expr {
         }
         match (a.as_const(), b.as_const()) {
             (Some(p), Some(q)) => (if p <= q { x } else { y }).clone(),
+            _ if a.minus(b).sign().negate().is_nonnegative() => x.clone(),
+            _ if a.minus(b).sign() == Sign::Positive => y.clone(),
             _ => Expr::make(Op::Select(Box::new([a.clone(), b.clone(), x.clone(), y.clone()]))),
         }
     }
@@ -568,7 +648,13 @@ impl Expr {
 
     /// The immediate subterms.
     pub fn children(&self) -> Vec<&Expr> {
-        match self.op() {
+        self.op().children()
+    }
+}
+
+impl Op {
+    fn children(&self) -> Vec<&Expr> {
+        match self {
             Op::Const(_) | Op::Leaf(_) => vec![],
             Op::Pow(x, _) | Op::Call(_, x) | Op::Weights(_, _, x) | Op::SmoothMax(_, _, x) | Op::Sum(_, x) => vec![x],
             Op::Select(parts) => parts.iter().collect(),
@@ -576,6 +662,47 @@ impl Expr {
             Op::Mul(xs) | Op::Add(xs) => xs.iter().collect(),
         }
     }
+}
+
+/// The terms of a thread, by their hashes, so that what is built twice is stored once and compared in one look. Nothing
+/// depends on it: a term that is not found is made.
+#[derive(Default)]
+struct Shared {
+    terms: HashMap<u64, Weak<Node>, BuildHasherDefault<Stored>>,
+    /// As many as there may be before those that nobody holds any more are taken out.
+    room: usize,
+}
+
+thread_local! {
+    static SHARED: RefCell<Shared> = RefCell::default();
+}
+
+impl Shared {
+    const ROOM: usize = 1 << 14;
+
+    fn find(&self, op: &Op, hash: u64) -> Option<Expr> {
+        let found = Expr(self.terms.get(&hash)?.upgrade()?);
+        Equal::default().parts(found.op(), op).then_some(found)
+    }
+
+    fn keep(&mut self, e: &Expr) {
+        if self.terms.len() >= self.room {
+            self.terms.retain(|_, term| term.strong_count() > 0);
+            self.room = Shared::ROOM.max(2 * self.terms.len());
+        }
+        self.terms.insert(e.0.hash, Arc::downgrade(&e.0));
+    }
+}
+
+/// The term of an operation, the one there is if there is one.
+fn share(op: Op, hash: u64) -> Expr {
+    let found = SHARED.try_with(|shared| shared.borrow().find(&op, hash));
+    found.ok().flatten().unwrap_or_else(|| {
+        let (axes, sign, inputs) = (axes_of(&op), sign_of(&op), inputs_of(&op));
+        let made = Expr(Arc::new(Node { axes, sign, hash, inputs, op }));
+        let _ = SHARED.try_with(|shared| shared.borrow_mut().keep(&made));
+        made
+    })
 }
 
 /// Visibility changes nothing beside a factor that is 0 wherever the token is not seen.
@@ -624,6 +751,13 @@ fn axes_of(op: &Op) -> AxisSet {
     }
 }
 
+fn inputs_of(op: &Op) -> u64 {
+    match op {
+        Op::Leaf(leaf) => leaf.bit(),
+        op => op.children().into_iter().fold(0, |bits, x| bits | x.0.inputs),
+    }
+}
+
 fn sign_of(op: &Op) -> Sign {
     match op {
         Op::Const(c) if c.is_zero() => Sign::Zero,
@@ -638,10 +772,43 @@ fn sign_of(op: &Op) -> Sign {
         Op::Call(Func::Sign, x) => x.sign(),
         Op::Weights(..) => Sign::NonNegative,
         Op::SmoothMax(..) | Op::Solve(_) => Sign::Unknown,
-        Op::Select(parts) => parts[2].sign().join(parts[3].sign()),
+        Op::Select(parts) => {
+            let [a, b, x, y] = &**parts;
+            // b ≥ a in the first branch, a > b in the second.
+            let (not_above, below) = (at_most(b.sign()), at_most(a.sign()));
+            let (not_below, above) = (at_most(a.sign().negate()).negate(), at_most(b.sign().negate()).negate());
+            let strict = |sign: Sign| match sign {
+                Sign::NonPositive => Sign::Negative,
+                Sign::NonNegative => Sign::Positive,
+                sign => sign,
+            };
+            let first = sign_where(x, &[(a, not_above), (b, not_below)]);
+            first.join(sign_where(y, &[(a, strict(above)), (b, strict(below))]))
+        }
         Op::Sum(_, x) => x.sign(),
         Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(x.sign())),
         Op::Add(xs) => xs.iter().fold(Sign::Zero, |s, x| s.plus(x.sign())),
+    }
+}
+
+/// What is known of a number that is at most one of this sign.
+fn at_most(bound: Sign) -> Sign {
+    match bound {
+        Sign::Negative => Sign::Negative,
+        Sign::Zero | Sign::NonPositive => Sign::NonPositive,
+        _ => Sign::Unknown,
+    }
+}
+
+/// The sign of a term where more is known of the signs of some of its subterms.
+fn sign_where(e: &Expr, known: &[(&Expr, Sign)]) -> Sign {
+    let here = known.iter().filter(|(term, _)| *term == e).fold(e.sign(), |sign, (_, more)| sign.meet(*more));
+    match e.op() {
+        _ if here.is_nonzero() => here,
+        Op::Pow(x, r) => here.meet(power_sign(sign_where(x, known), r)),
+        Op::Mul(xs) => here.meet(xs.iter().fold(Sign::Positive, |s, x| s.times(sign_where(x, known)))),
+        Op::Add(xs) => here.meet(xs.iter().fold(Sign::Zero, |s, x| s.plus(sign_where(x, known)))),
+        _ => here,
     }
 }
 

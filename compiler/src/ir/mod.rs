@@ -40,6 +40,7 @@ pub mod axis;
 pub mod eval;
 pub mod expr;
 pub mod linear;
+pub mod memo;
 pub mod rational;
 pub mod sample;
 pub mod sign;

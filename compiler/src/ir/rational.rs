@@ -2,6 +2,7 @@
 
 pub use num_rational::BigRational as Rational;
 use num_traits::{One, Signed, ToPrimitive, Zero};
+use std::cmp::Ordering;
 
 pub fn int(n: i64) -> Rational {
     Rational::from_integer(n.into())
@@ -13,6 +14,23 @@ pub fn ratio(n: i64, d: i64) -> Rational {
 
 pub fn to_f64(r: &Rational) -> f64 {
     r.to_f64().unwrap_or(f64::NAN)
+}
+
+/// Whether two numbers in lowest terms are the same, which takes no division.
+pub fn same(a: &Rational, b: &Rational) -> bool {
+    a.numer() == b.numer() && a.denom() == b.denom()
+}
+
+/// The order of two numbers, by products where those are small.
+pub fn compare(a: &Rational, b: &Rational) -> Ordering {
+    if a.denom() == b.denom() {
+        return a.numer().cmp(b.numer());
+    }
+    let parts = [a.numer(), b.denom(), b.numer(), a.denom()].map(|part| part.to_i64().map(i128::from));
+    match parts {
+        [Some(p), Some(q), Some(r), Some(s)] => (p * q).cmp(&(r * s)),
+        _ => a.cmp(b),
+    }
 }
 
 pub fn is_even_integer(r: &Rational) -> bool {
@@ -50,4 +68,21 @@ pub fn content(coefficients: &[Rational]) -> Rational {
     let numerator = coefficients.iter().fold(num_bigint::BigInt::zero(), |g, c| g.gcd(c.numer()));
     let denominator = coefficients.iter().fold(num_bigint::BigInt::one(), |l, c| l.lcm(c.denom()));
     if numerator.is_zero() { Rational::one() } else { Rational::new(numerator, denominator).abs() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_and_equality_are_those_of_the_numbers() {
+        let huge = || int(i64::MAX).pow(3);
+        let all =
+            [huge().recip(), ratio(-7, 3), ratio(1, 2), ratio(2, 4), ratio(2, 3), int(0), int(5), huge(), -huge()];
+        for a in &all {
+            for b in &all {
+                assert_eq!((compare(a, b), same(a, b)), (a.cmp(b), a == b), "{a} {b}");
+            }
+        }
+    }
 }

@@ -58,7 +58,7 @@ pub fn sample(terms: &[Expr], sizes: Sizes, norms: &[Norm], random: &mut Random)
 }
 
 /// Makes the inputs what they are assumed to be: weights sum to one, constrained vectors have their norm.
-fn obey(env: &mut Env, terms: &[Expr], norms: &[Norm]) {
+pub fn obey(env: &mut Env, terms: &[Expr], norms: &[Norm]) {
     for leaf in terms.iter().flat_map(traverse::inputs).filter(|leaf| leaf.role == Role::Weights) {
         env.values.get_mut(&*leaf.name).into_iter().for_each(sum_to_one);
     }

@@ -246,6 +246,7 @@ impl Context<'_> {
                 let (a, b, x, y) = (&x[0], &x[1], &x[2], &x[3]);
                 quote!(if #a <= #b { #x } else { #y })
             }
+            Map::Spread(_) => quote!(#first),
             Map::Positive if are_lanes => quote!(#first.positive()),
             Map::Positive => quote!(#first.larger(0.0)),
         }
@@ -580,7 +581,7 @@ impl Context<'_> {
             Map::Mul => operands.iter().any(is_0),
             Map::Add => operands.iter().all(is_0),
             Map::Select => operands[2..].iter().all(is_0),
-            Map::Pow(_) | Map::Positive | Map::Call(Func::Abs | Func::Sign) => is_0(&operands[0]),
+            Map::Pow(_) | Map::Positive | Map::Spread(_) | Map::Call(Func::Abs | Func::Sign) => is_0(&operands[0]),
             Map::Call(_) => false,
         }
     }

@@ -18,7 +18,7 @@ pub use hash::recipe_hash;
 pub use interface::{Field, Interface, interface};
 
 use crate::derive::Derivation;
-use crate::plan::{Plan, Unsupported};
+use crate::plan::{Plan, Unsupported, Valid};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -44,14 +44,14 @@ const PRIMITIVES: [(&str, &str); 13] = [
 ];
 
 /// A self-contained kernel over slices: forward, backward and energy.
-pub fn cpu(plan: &Plan, derivation: &Derivation) -> String {
+pub fn cpu(plan: &Valid, derivation: &Derivation) -> String {
     let header = header::header(derivation, DEPENDENCIES);
     let body = kernel(plan, derivation);
     format!("{header}\n{}\n{}", formatted(body), primitives(&used_primitives(plan)))
 }
 
 /// The same kernel inside of a layer for candle.
-pub fn candle(plan: &Plan, derivation: &Derivation) -> Result<String, Unsupported> {
+pub fn candle(plan: &Valid, derivation: &Derivation) -> Result<String, Unsupported> {
     let header = header::header(derivation, &format!("{}{DEPENDENCIES}", candle::DEPENDENCIES));
     let body = kernel(plan, derivation);
     let layer = candle::layer(plan, derivation)?;

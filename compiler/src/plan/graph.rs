@@ -20,9 +20,14 @@
 //!
 //! A map along all three axes is never stored: folds take it apart in a fused triple loop.
 //!
+//! Every operation says along which axes it wants its operands, and its constructor sees to it: a value that extends
+//! along fewer is spread, one that extends along more is refused ([`Misfit`]). A sum along an axis its body does not
+//! have counts: Σ_e x = d_h x.
+//!
 //! Nodes are shared: building the same node twice gives the same [`Id`], so what the backward pass has in common with
 //! the forward pass is found by itself.
 
+use crate::check::inputs;
 use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, rational};
 use num_traits::{One, Zero};
 use std::collections::HashMap;
@@ -56,6 +61,8 @@ pub enum Map {
     Select,
     /// The larger of x and 0.
     Positive,
+    /// The value itself, along more axes than it changes along.
+    Spread(AxisSet),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -133,6 +140,29 @@ impl Op {
     }
 }
 
+/// Why an operation was not built: an operand extends along an axis that the operation knows nothing of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Misfit {
+    pub id: Id,
+    pub own: AxisSet,
+    pub wanted: AxisSet,
+}
+
+/// A value whose operands extend along the axes they should.
+pub type Built = Result<Id, Misfit>;
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Misfit { id, own, wanted } = self;
+        write!(f, "{id} extends along {own}, and is read along {wanted}")
+    }
+}
+
+pub(super) const ROW_VECTOR: [Axis; 2] = [Axis::T, Axis::E];
+pub(super) const KEY_VECTOR: [Axis; 2] = [Axis::N, Axis::E];
+pub(super) const TILE: [Axis; 2] = [Axis::T, Axis::N];
+pub(super) const TRIPLE: [Axis; 3] = [Axis::T, Axis::N, Axis::E];
+
 /// A value: how it is computed and what it extends along.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -189,10 +219,18 @@ impl Graph {
         id
     }
 
-    fn axes_of(&self, op: &Op) -> AxisSet {
+    /// A node as it is, for tests of those who check.
+    #[cfg(test)]
+    pub(super) fn unchecked(&mut self, op: Op) -> Id {
+        self.node(op)
+    }
+
+    /// What an operation on these operands extends along.
+    pub(super) fn axes_of(&self, op: &Op) -> AxisSet {
         match op {
             Op::Input(leaf) => AxisSet::of(&leaf.axes),
             Op::Number(_) => AxisSet::EMPTY,
+            Op::Map(Map::Spread(axes), xs) => xs.iter().fold(*axes, |set, &x| set.union(self.axes(x))),
             Op::Map(_, xs) => xs.iter().fold(AxisSet::EMPTY, |set, &x| set.union(self.axes(x))),
             // What a query sees decides what a fold over tokens gives; what sees a token, one over queries.
             Op::Fold(_, axis, x) if *axis == Axis::N => self.axes(*x).with(Axis::T).without(Axis::N),
@@ -206,23 +244,23 @@ impl Graph {
     }
 
     /// The same operation on other operands, which are in the order of [`Op::operands`].
-    pub fn with_operands(&mut self, op: &Op, operands: &[Id]) -> Id {
+    pub fn with_operands(&mut self, op: &Op, operands: &[Id]) -> Built {
         let mut next = operands.iter().copied();
         let mut take = |old: Id| next.next().unwrap_or(old);
-        let new = match op {
-            Op::Input(_) | Op::Number(_) => op.clone(),
-            Op::Map(Map::Add, _) => return self.add(operands),
-            Op::Map(Map::Mul, _) => return self.mul(operands),
-            Op::Map(map, _) => Op::Map(map.clone(), operands.to_vec()),
-            Op::Fold(fold, axis, x) => Op::Fold(*fold, *axis, take(*x)),
-            Op::Threshold(kind, x) => Op::Threshold(kind.clone(), take(*x)),
-            Op::Total(x) => Op::Total(take(*x)),
-            Op::Dot { row, key } => Op::Dot { row: take(*row), key: take(*key) },
-            Op::Distance { row, key } => Op::Distance { row: take(*row), key: take(*key) },
-            Op::Apply { tile, key } => Op::Apply { tile: take(*tile), key: take(*key) },
-            Op::Gather { tile, row } => Op::Gather { tile: take(*tile), row: take(*row) },
-            Op::Scan(l) => Op::Scan(l.with(&mut take)),
-            Op::ScanBack(l) => Op::ScanBack(l.with(&mut take)),
+        match op {
+            Op::Input(_) | Op::Number(_) => Ok(self.node(op.clone())),
+            Op::Map(Map::Add, _) => Ok(self.add(operands)),
+            Op::Map(Map::Mul, _) => Ok(self.mul(operands)),
+            Op::Map(map, _) => Ok(self.map(map.clone(), operands)),
+            Op::Fold(fold, axis, x) => Ok(self.fold(*fold, *axis, take(*x))),
+            Op::Threshold(kind, x) => self.threshold(kind, take(*x)),
+            Op::Total(x) => self.total(take(*x)),
+            Op::Dot { row, key } => self.dot(take(*row), take(*key)),
+            Op::Distance { row, key } => self.distance(take(*row), take(*key)),
+            Op::Apply { tile, key } => self.apply(take(*tile), take(*key)),
+            Op::Gather { tile, row } => self.gather(take(*tile), take(*row)),
+            Op::Scan(l) => self.scan(l.with(&mut take)),
+            Op::ScanBack(l) => self.scan_back(l.with(&mut take)),
             Op::Solve { matrix, right } => {
                 let entries = matrix.iter().map(|entry| match entry {
                     Entry::Diagonal(x) => Entry::Diagonal(take(*x)),
@@ -230,10 +268,9 @@ impl Graph {
                     Entry::Moment(w, x, y) => Entry::Moment(take(*w), take(*x), take(*y)),
                 });
                 let matrix = entries.collect();
-                Op::Solve { matrix, right: take(*right) }
+                self.solve(matrix, take(*right))
             }
-        };
-        self.node(new)
+        }
     }
 
     pub fn input(&mut self, leaf: &Leaf) -> Id {
@@ -242,40 +279,104 @@ impl Graph {
     pub fn number(&mut self, x: &Rational) -> Id {
         self.node(Op::Number(x.clone()))
     }
+    /// A sum or a maximum along an axis. What does not change along it is counted.
     pub fn fold(&mut self, fold: Fold, axis: Axis, x: Id) -> Id {
-        self.node(Op::Fold(fold, axis, x))
-    }
-    pub fn dot(&mut self, row: Id, key: Id) -> Id {
-        self.node(Op::Dot { row, key })
-    }
-    pub fn apply(&mut self, tile: Id, key: Id) -> Id {
-        self.node(Op::Apply { tile, key })
-    }
-    pub fn gather(&mut self, tile: Id, row: Id) -> Id {
-        self.node(Op::Gather { tile, row })
-    }
-    pub fn distance(&mut self, row: Id, key: Id) -> Id {
-        self.node(Op::Distance { row, key })
-    }
-    pub fn threshold(&mut self, kind: &Entropy, scores: Id) -> Id {
-        self.node(Op::Threshold(kind.clone(), scores))
-    }
-    pub fn solve(&mut self, matrix: Vec<Entry>, right: Id) -> Id {
-        self.node(Op::Solve { matrix, right })
+        match (fold, self[x].has(axis)) {
+            (_, true) => self.node(Op::Fold(fold, axis, x)),
+            (Fold::Max, false) => x,
+            (Fold::Sum, false) => {
+                let count = self.count(axis);
+                self.mul(&[x, count])
+            }
+        }
     }
 
-    pub fn scan(&mut self, linear: Linear) -> Id {
-        self.node(Op::Scan(linear))
+    /// How many entries a sum along an axis has: components, tokens that the query sees, queries that see anything.
+    fn count(&mut self, axis: Axis) -> Id {
+        let each = match axis {
+            Axis::N => self.input(&Leaf::visible(Axis::N)),
+            Axis::T => {
+                let one = self.number(&Rational::one());
+                self.node(Op::Map(Map::Spread(AxisSet::of(&[Axis::T])), vec![one]))
+            }
+            _ => return self.input(&inputs::d_h()),
+        };
+        self.node(Op::Fold(Fold::Sum, axis, each))
     }
-    pub fn scan_back(&mut self, linear: Linear) -> Id {
-        self.node(Op::ScanBack(linear))
+
+    /// The value, if it extends along these axes at most.
+    fn within(&self, id: Id, axes: &[Axis]) -> Built {
+        let (own, wanted) = (self.axes(id), AxisSet::of(axes));
+        if own.is_subset(wanted) { Ok(id) } else { Err(Misfit { id, own, wanted }) }
+    }
+
+    /// The value along just these axes.
+    pub fn along(&mut self, id: Id, axes: &[Axis]) -> Built {
+        self.within(id, axes)?;
+        let wanted = AxisSet::of(axes);
+        if self.axes(id) == wanted {
+            return Ok(id);
+        }
+        Ok(self.node(Op::Map(Map::Spread(wanted), vec![id])))
+    }
+
+    pub fn dot(&mut self, row: Id, key: Id) -> Built {
+        let (row, key) = (self.along(row, &ROW_VECTOR)?, self.along(key, &KEY_VECTOR)?);
+        Ok(self.node(Op::Dot { row, key }))
+    }
+    pub fn apply(&mut self, tile: Id, key: Id) -> Built {
+        let (tile, key) = (self.along(tile, &TILE)?, self.along(key, &KEY_VECTOR)?);
+        Ok(self.node(Op::Apply { tile, key }))
+    }
+    pub fn gather(&mut self, tile: Id, row: Id) -> Built {
+        let (tile, row) = (self.along(tile, &TILE)?, self.along(row, &ROW_VECTOR)?);
+        Ok(self.node(Op::Gather { tile, row }))
+    }
+    pub fn distance(&mut self, row: Id, key: Id) -> Built {
+        let (row, key) = (self.along(row, &ROW_VECTOR)?, self.along(key, &KEY_VECTOR)?);
+        Ok(self.node(Op::Distance { row, key }))
+    }
+    pub fn threshold(&mut self, kind: &Entropy, scores: Id) -> Built {
+        let scores = self.along(scores, &TILE)?;
+        Ok(self.node(Op::Threshold(kind.clone(), scores)))
+    }
+    pub fn solve(&mut self, matrix: Vec<Entry>, right: Id) -> Built {
+        // Numbers stand for vectors of equal entries.
+        self.within(right, &ROW_VECTOR)?;
+        let mut entries = Vec::new();
+        for entry in matrix {
+            entries.push(match entry {
+                Entry::Diagonal(x) => Entry::Diagonal(self.within(x, &ROW_VECTOR)?),
+                Entry::Outer(x, y) => Entry::Outer(self.within(x, &ROW_VECTOR)?, self.within(y, &ROW_VECTOR)?),
+                Entry::Moment(w, x, y) => {
+                    Entry::Moment(self.along(w, &TILE)?, self.within(x, &TRIPLE)?, self.within(y, &TRIPLE)?)
+                }
+            });
+        }
+        Ok(self.node(Op::Solve { matrix: entries, right }))
+    }
+    pub fn scan(&mut self, linear: Linear) -> Built {
+        let linear = self.linear(linear, &KEY_VECTOR)?;
+        Ok(self.node(Op::Scan(linear)))
+    }
+    pub fn scan_back(&mut self, linear: Linear) -> Built {
+        let linear = self.linear(linear, &ROW_VECTOR)?;
+        Ok(self.node(Op::ScanBack(linear)))
+    }
+    fn linear(&mut self, linear: Linear, value: &[Axis]) -> Result<Linear, Misfit> {
+        let pair = match linear.pair {
+            Some((x, y)) => Some((self.along(x, &ROW_VECTOR)?, self.along(y, &KEY_VECTOR)?)),
+            None => None,
+        };
+        Ok(Linear { pair, value: self.along(linear.value, value)?, ..linear })
     }
     /// Whether a value is there already.
     pub fn has(&self, op: &Op) -> bool {
         self.known.contains_key(op)
     }
-    pub fn total(&mut self, x: Id) -> Id {
-        self.node(Op::Total(x))
+    pub fn total(&mut self, x: Id) -> Built {
+        let x = self.along(x, &[Axis::N])?;
+        Ok(self.node(Op::Total(x)))
     }
 
     /// An elementwise operation that is neither a sum nor a product.
@@ -297,13 +398,21 @@ impl Graph {
     }
 
     pub fn add(&mut self, terms: &[Id]) -> Id {
+        let mut number = Rational::zero();
         let mut flat: Vec<Id> = Vec::new();
-        for &term in terms {
+        let inner = |graph: &Graph, id: Id| match &graph[id].op {
+            Op::Map(Map::Add, inner) => inner.clone(),
+            _ => vec![id],
+        };
+        for term in terms.iter().flat_map(|&term| inner(self, term)) {
             match &self[term].op {
-                Op::Map(Map::Add, inner) => flat.extend(inner.iter().copied()),
-                Op::Number(c) if c.is_zero() => {}
+                Op::Number(c) => number += c,
                 _ => flat.push(term),
             }
+        }
+        if !number.is_zero() {
+            let number = self.number(&number);
+            flat.push(number);
         }
         flat.sort();
         match flat.as_slice() {

@@ -6,16 +6,48 @@
 //! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
 
 use super::balanced::Balanced;
-use super::graph::{self, Entry, Fold, Graph, Id, Linear, Map};
+use super::graph::{self, Entry, Fold, Graph, Id, Linear, Map, Misfit};
+use super::schedule::{Domain, Output};
 use super::separate::{Product, mixes, separate};
 use crate::derive::at_axes;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, System, rational, traverse};
 use num_traits::{One, Signed};
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
-/// Why a term has no kernel.
+/// Why a recipe has no kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unsupported(pub String);
+pub enum Unsupported {
+    /// No kernel can do what a formula asks for.
+    Formula(String),
+    /// The compiler made a mistake, and noticed.
+    Fault(String),
+}
+
+impl Unsupported {
+    pub fn formula(why: impl Into<String>) -> Unsupported {
+        Unsupported::Formula(why.into())
+    }
+    /// Whether it is the compiler's mistake.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Unsupported::Fault(_))
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Unsupported::Formula(why) => write!(f, "{why}"),
+            Unsupported::Fault(what) => write!(f, "{what}; this is a mistake of the compiler, not of the recipe"),
+        }
+    }
+}
+
+impl From<Misfit> for Unsupported {
+    fn from(misfit: Misfit) -> Unsupported {
+        Unsupported::Fault(format!("its plan does not fit together: {misfit}"))
+    }
+}
 
 type Lowered = Result<Id, Unsupported>;
 
@@ -73,6 +105,11 @@ impl Lowering {
         Ok(id)
     }
 
+    /// A value as an output, along the axes of its domain.
+    pub fn output(&mut self, name: &str, id: Id, domain: Domain) -> Result<Output, Unsupported> {
+        Ok(Output { name: name.to_string(), id: self.graph.along(id, domain.axes())?, domain })
+    }
+
     /// Remembers the squared distances in a term that are looked at by more than sums and exponentials.
     pub fn note_sharp(&mut self, e: &Expr) {
         for node in traverse::subterms(e) {
@@ -107,7 +144,7 @@ impl Lowering {
                 Ok(self.graph.map(Map::Pow(r.clone()), &[x]))
             }
             Op::Call(func, x) => {
-                if let Some((axis, scores)) = e.as_log_sum_exp() {
+                if let Some((axis, scores)) = e.as_log_sum_exp().filter(|(axis, _)| axis.space == Space::Token) {
                     return self.smoothmax(&Entropy::Shannon, axis, &scores);
                 }
                 let x = self.lower(x)?;
@@ -185,60 +222,52 @@ impl Lowering {
 
     /// Σ_axis of a product of factors that all have the axis and do not mix.
     fn contraction(&mut self, axis: Axis, factors: &[Expr]) -> Lowered {
-        // Factors are taken apart further once lowered: weights are a tile and a number per row.
-        let axes = factors.iter().fold(AxisSet::EMPTY, |set, f| set.union(f.axes()));
         if let (Space::Head, Some(swapped)) = (axis.space, swapped_sums(axis, factors)) {
             return self.lower(&swapped);
         }
-        let body = canonical(&Expr::mul(factors.iter().cloned()))?;
-        let ids: Vec<Id> = self.all(&body.factors())?.into_iter().flat_map(|id| self.graph.factors(id)).collect();
+        // Factors are taken apart further once lowered: weights are a tile and a number per row. What has come apart may
+        // no longer have the axis. They are not multiplied here, which would join what has been separated.
+        let factors = canonical_factors(factors)?;
         let axis = canonical_axis(axis);
-        let split = |graph: &Graph, along: Axis| -> (Vec<Id>, Vec<Id>) {
-            ids.iter().partition(|&&id| graph.axes(id).contains(along))
-        };
-        // What has come apart may no longer have the axis.
-        let (ids, free) = split(&self.graph, axis);
-        let split = |graph: &Graph, along: Axis| -> (Vec<Id>, Vec<Id>) {
-            ids.iter().partition(|&&id| graph.axes(id).contains(along))
-        };
-        let has = |along: Axis| axes.iter().any(|a| canonical_axis(a) == along);
+        let ids: Vec<Id> = self.all(&factors)?.into_iter().flat_map(|id| self.graph.factors(id)).collect();
+        let (ids, free) = self.split(ids, axis);
+        let axes = ids.iter().fold(AxisSet::EMPTY, |set, id| set.union(self.graph.axes(*id)));
+        let has = |along: Axis| axes.contains(along);
         let inner = match axis.space {
             Space::Head if has(Axis::T) && has(Axis::N) => {
-                let (keys, rows) = split(&self.graph, Axis::N);
+                let (keys, rows) = self.split(ids, Axis::N);
                 let (row, key) = (self.graph.mul(&rows), self.graph.mul(&keys));
-                self.graph.dot(row, key)
+                self.graph.dot(row, key)?
             }
             Space::Token if has(Axis::E) => {
-                let (vectors, numbers) = split(&self.graph, Axis::E);
                 // Numbers per token scale the vectors, once per head.
-                let (tiles, keys): (Vec<Id>, Vec<Id>) =
-                    numbers.into_iter().partition(|&id| self.graph.axes(id).contains(Axis::T));
+                let (vectors, numbers) = self.split(ids, Axis::E);
+                let (tiles, keys) = self.split(numbers, Axis::T);
                 let value = self.graph.mul(&[vectors, keys].concat());
                 match self.linear(&tiles, value) {
-                    Some(linear) => self.graph.scan(linear),
+                    Some(linear) => self.graph.scan(linear)?,
                     None => {
                         let tile = self.tile(&tiles);
-                        self.graph.apply(tile, value)
+                        self.graph.apply(tile, value)?
                     }
                 }
             }
             Space::Query if has(Axis::N) && has(Axis::E) => {
-                let (vectors, numbers) = split(&self.graph, Axis::E);
-                let (tiles, rows): (Vec<Id>, Vec<Id>) =
-                    numbers.into_iter().partition(|&id| self.graph.axes(id).contains(Axis::N));
+                let (vectors, numbers) = self.split(ids, Axis::E);
+                let (tiles, rows) = self.split(numbers, Axis::N);
                 let value = self.graph.mul(&[vectors, rows].concat());
                 match self.linear(&tiles, value) {
-                    Some(linear) => self.graph.scan_back(linear),
+                    Some(linear) => self.graph.scan_back(linear)?,
                     None => {
                         let tile = self.tile(&tiles);
-                        self.graph.gather(tile, value)
+                        self.graph.gather(tile, value)?
                     }
                 }
             }
             Space::Query if has(Axis::E) => {
-                return Err(Unsupported("it needs a sum over queries for every component".to_string()));
+                return Err(Unsupported::formula("it needs a sum over queries for every component".to_string()));
             }
-            _ => match self.scanned_fold(axis, &ids) {
+            _ => match self.scanned_fold(axis, &ids)? {
                 Some(id) => id,
                 None => {
                     let product = self.graph.mul(&ids);
@@ -247,6 +276,11 @@ impl Lowering {
             },
         };
         Ok(self.graph.mul(&[free, vec![inner]].concat()))
+    }
+
+    /// The values that extend along an axis, and the others.
+    fn split(&self, ids: Vec<Id>, along: Axis) -> (Vec<Id>, Vec<Id>) {
+        ids.into_iter().partition(|&id| self.graph.axes(id).contains(along))
     }
 
     /// The product of numbers per pair, 0 at what is not seen: a loop leaves such pairs out, a matrix product does not.
@@ -282,9 +316,9 @@ impl Lowering {
     }
 
     /// Σ of a product of numbers per pair: Σ_n (x_t·y_n) c = x_t·(Σ_n c y_n), which is a scan if c is linear.
-    fn scanned_fold(&mut self, axis: Axis, ids: &[Id]) -> Option<Id> {
+    fn scanned_fold(&mut self, axis: Axis, ids: &[Id]) -> Result<Option<Id>, Unsupported> {
         if !self.is_scanning {
-            return None;
+            return Ok(None);
         }
         let factors: Vec<Id> = ids.iter().flat_map(|&id| self.squared_dot(id)).collect();
         let is_pair = |id: &Id| self.graph[*id].is_tile();
@@ -304,14 +338,13 @@ impl Lowering {
                 found = Some((op, outer));
             }
         }
-        let (op, outer) = found?;
-        let scan = match op {
-            graph::Op::Scan(linear) => self.graph.scan(linear),
-            graph::Op::ScanBack(linear) => self.graph.scan_back(linear),
-            _ => return None,
+        let scan = match found {
+            Some((graph::Op::Scan(linear), outer)) => [outer, self.graph.scan(linear)?],
+            Some((graph::Op::ScanBack(linear), outer)) => [outer, self.graph.scan_back(linear)?],
+            _ => return Ok(None),
         };
-        let product = self.graph.mul(&[outer, scan]);
-        Some(self.graph.fold(Fold::Sum, Axis::E, product))
+        let product = self.graph.mul(&scan);
+        Ok(Some(self.graph.fold(Fold::Sum, Axis::E, product)))
     }
 
     /// A square of a dot product as two factors.
@@ -333,10 +366,10 @@ impl Lowering {
         let Some((row, key)) = distance_parts(&whole) else { return Ok(None) };
         let (x, y) = (self.lower(&row)?, self.lower(&key.neg())?);
         if self.sharp.contains(&whole) {
-            return Ok(Some(self.graph.distance(x, y)));
+            return Ok(Some(self.graph.distance(x, y)?));
         }
         // |x|² + |y|² − 2 x·y.
-        let dot = self.graph.dot(x, y);
+        let dot = self.graph.dot(x, y)?;
         let two = self.graph.number(&rational::int(-2));
         let cross = self.graph.mul(&[two, dot]);
         let [xx, yy] = [x, y].map(|v| {
@@ -413,11 +446,11 @@ impl Lowering {
                 let a = alpha - Rational::one();
                 let number = self.graph.number(&a);
                 let scaled = self.graph.mul(&[number, scores]);
-                (self.above_threshold(kind, scores, scaled, &a.recip()), None)
+                (self.above_threshold(kind, scores, scaled, &a.recip())?, None)
             }
             // p ∝ [s − τ]₊^(1/(γ−1)).
             Entropy::Norm(gamma) => {
-                let raw = self.above_threshold(kind, scores, scores, &(gamma - Rational::one()).recip());
+                let raw = self.above_threshold(kind, scores, scores, &(gamma - Rational::one()).recip())?;
                 (raw, total(&mut self.graph, raw))
             }
         };
@@ -425,13 +458,13 @@ impl Lowering {
     }
 
     /// [scaled − τ]₊^r with the threshold τ of the scores.
-    fn above_threshold(&mut self, kind: &Entropy, scores: Id, scaled: Id, r: &Rational) -> Id {
-        let threshold = self.graph.threshold(kind, scores);
+    fn above_threshold(&mut self, kind: &Entropy, scores: Id, scaled: Id, r: &Rational) -> Lowered {
+        let threshold = self.graph.threshold(kind, scores)?;
         let minus = self.graph.number(&rational::int(-1));
         let lowered = self.graph.mul(&[minus, threshold]);
         let difference = self.graph.add(&[scaled, lowered]);
         let positive = self.graph.map(Map::Positive, &[difference]);
-        if r.is_one() { positive } else { self.graph.map(Map::Pow(r.clone()), &[positive]) }
+        Ok(if r.is_one() { positive } else { self.graph.map(Map::Pow(r.clone()), &[positive]) })
     }
 
     // Constraints.
@@ -457,7 +490,7 @@ impl Lowering {
         let length = self.graph.mul(&[along, inverse]);
         let length = match self.graph.axes(length).contains(Axis::T) {
             true => self.graph.fold(Fold::Sum, Axis::T, length),
-            false => self.graph.total(length),
+            false => self.graph.total(length)?,
         };
         Ok((gradient, length))
     }
@@ -471,7 +504,7 @@ impl Lowering {
             matrix.extend(self.entries(&term, row, column)?);
         }
         let right = self.lower(&traverse::rename(&system.right, row, column))?;
-        Ok(self.graph.solve(matrix, right))
+        Ok(self.graph.solve(matrix, right)?)
     }
 
     /// One summand of a matrix along `row` and `column`.
@@ -504,7 +537,7 @@ impl Lowering {
                     Op::Sum(token, body) if token.space == Space::Token => {
                         self.moments_of(&outside, *token, body, row, column)
                     }
-                    _ => Err(Unsupported("a matrix of its system is neither a sum nor a product of vectors".into())),
+                    _ => Err(Unsupported::formula("a matrix of its system is neither a sum nor a product of vectors")),
                 }
             }
         }
@@ -533,7 +566,7 @@ impl Lowering {
             let (left, rest): (Vec<Expr>, Vec<Expr>) = factors.partition(|f| f.has_axis(row));
             let (right, numbers): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|f| f.has_axis(column));
             if left.iter().any(|f| f.has_axis(column)) {
-                return Err(Unsupported("a matrix of its system does not separate into vectors".to_string()));
+                return Err(Unsupported::formula("a matrix of its system does not separate into vectors".to_string()));
             }
             let at_n = |e: &Expr| traverse::rename(&traverse::rename(e, row, column), token, Axis::N);
             let [left, right] = [left, right].map(|side| at_n(&Expr::mul(side)));
@@ -565,18 +598,24 @@ fn matrix_products(body: &Expr, row: Axis, column: Axis) -> Vec<Vec<Expr>> {
 
 /// The term with its token axis called `N` and its component axis called `E`.
 fn canonical(e: &Expr) -> Result<Expr, Unsupported> {
-    let mut e = e.clone();
+    Ok(canonical_factors(std::slice::from_ref(e))?.swap_remove(0))
+}
+
+/// The factors of a product with its token axis called `N` and its component axis called `E`.
+fn canonical_factors(factors: &[Expr]) -> Result<Vec<Expr>, Unsupported> {
+    let all = factors.iter().fold(AxisSet::EMPTY, |axes, factor| axes.union(factor.axes()));
+    let mut factors = factors.to_vec();
     for space in [Space::Token, Space::Head] {
-        let axes: Vec<Axis> = e.axes().iter().filter(|a| a.space == space).collect();
+        let axes: Vec<Axis> = all.iter().filter(|a| a.space == space).collect();
         match axes.as_slice() {
             [] => {}
-            [axis] => e = traverse::rename(&e, *axis, Axis::new(space, 0)),
-            _ => return Err(Unsupported(format!("it compares {} with each other", space.describe()))),
+            [axis] => factors.iter_mut().for_each(|e| *e = traverse::rename(e, *axis, canonical_axis(*axis))),
+            _ => return Err(Unsupported::formula(format!("it compares {} with each other", space.describe()))),
         }
     }
-    match e.axes().has_space(Space::Model) {
-        true => Err(Unsupported("it looks at components of the model's token".to_string())),
-        false => Ok(e),
+    match all.has_space(Space::Model) {
+        true => Err(Unsupported::formula("it looks at components of the model's token".to_string())),
+        false => Ok(factors),
     }
 }
 
@@ -584,15 +623,26 @@ fn canonical_axis(axis: Axis) -> Axis {
     Axis::new(axis.space, 0)
 }
 
-/// Σ_f (Σ_n B) c = Σ_n Σ_f (B c) where B extends along another component too: no matrix is formed.
+/// Σ_f (Σ_n B) c = Σ_n Σ_f (B c) where B extends along another component too: no matrix is formed. The same for a sum
+/// over queries, where c is not a query's.
 fn contracted_inside(axis: Axis, factors: &[Expr]) -> Option<Expr> {
     let is_matrix = |f: &Expr| f.axes().iter().filter(|a| a.space == Space::Head).count() > 1;
     let at = factors.iter().position(is_matrix)?;
     let Op::Sum(token, body) = factors[at].op() else { return None };
+    // One way only: components go inside, tokens and queries outside.
+    if axis.space != Space::Head || token.space == Space::Head {
+        return None;
+    }
     let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
-    let taken = body.axes().union(others.axes()).with(*token);
-    let fresh = taken.fresh(token.space);
-    let body = traverse::rename(body, *token, fresh).times(&others);
+    let (fresh, body) = match token.space {
+        Space::Query if others.has_axis(Axis::T) => return None,
+        Space::Query => (*token, body.clone()),
+        space => {
+            let fresh = body.axes().union(others.axes()).with(*token).fresh(space);
+            (fresh, traverse::rename(body, *token, fresh))
+        }
+    };
+    let body = body.times(&others);
     let (inside, outside): (Vec<Expr>, Vec<Expr>) = body.factors().into_iter().partition(|f| f.has_axis(axis));
     Some(Expr::sum(fresh, &Expr::mul(outside).times(&Expr::sum(axis, &Expr::mul(inside)))))
 }

@@ -5,13 +5,13 @@
 //! before they are reduced, and not after. Factors that do not change along the reduction move inside with them, but for
 //! those that all terms share.
 
-use super::graph::{Fold, Graph, Id, Map, Op};
+use super::graph::{Built, Fold, Graph, Id, Map, Misfit, Op};
 use super::schedule::reachable;
 use crate::ir::{Axis, AxisSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same values with fewer reductions. What is `given` is not computed and stays as it is.
-pub fn merge(graph: &mut Graph, roots: &[Id], given: &BTreeSet<Id>) -> Vec<Id> {
+pub fn merge(graph: &mut Graph, roots: &[Id], given: &BTreeSet<Id>) -> Result<Vec<Id>, Misfit> {
     let mut uses: BTreeMap<Id, usize> = roots.iter().map(|root| (*root, 1)).collect();
     for id in reachable(graph, &roots.iter().copied().collect(), given) {
         if !given.contains(&id) {
@@ -44,24 +44,28 @@ struct Merging<'a> {
 }
 
 impl Merging<'_> {
-    fn merged(&mut self, id: Id) -> Id {
+    fn merged(&mut self, id: Id) -> Built {
         if self.given.contains(&id) {
-            return id;
+            return Ok(id);
         }
         if let Some(done) = self.done.get(&id) {
-            return *done;
+            return Ok(*done);
         }
         let new = match self.terms(id) {
-            Some(terms) => self.sum(terms),
+            Some(terms) => self.sum(terms)?,
             None => {
                 let op = self.graph[id].op.clone();
                 let operands = op.operands();
-                let new: Vec<Id> = operands.iter().map(|&o| self.merged(o)).collect();
-                if new == operands { id } else { self.graph.with_operands(&op, &new) }
+                let new = self.all(&operands)?;
+                if new == operands { id } else { self.graph.with_operands(&op, &new)? }
             }
         };
         self.done.insert(id, new);
-        new
+        Ok(new)
+    }
+
+    fn all(&mut self, ids: &[Id]) -> Result<Vec<Id>, Misfit> {
+        ids.iter().map(|&id| self.merged(id)).collect()
     }
 
     /// The terms of a sum, if two of them belong together.
@@ -134,14 +138,14 @@ impl Merging<'_> {
         Some((reduction, outside))
     }
 
-    fn sum(&mut self, terms: Vec<Term>) -> Id {
+    fn sum(&mut self, terms: Vec<Term>) -> Built {
         let mut groups: BTreeMap<(Reduction, Vec<Id>), Vec<Term>> = BTreeMap::new();
         let mut sum = Vec::new();
         for term in terms {
             match self.key(&term) {
                 Some(key) => groups.entry(key).or_default().push(term),
                 None => {
-                    let factors: Vec<Id> = term.factors.iter().map(|&f| self.merged(f)).collect();
+                    let factors = self.all(&term.factors)?;
                     sum.push(self.graph.mul(&factors));
                 }
             }
@@ -162,24 +166,25 @@ impl Merging<'_> {
                     }
                 }
                 own.extend(member.reduced.map(|(_, tile)| tile));
-                let own: Vec<Id> = own.into_iter().map(|f| self.merged(f)).collect();
+                let own = self.all(&own)?;
                 tiles.push(self.graph.mul(&own));
             }
             let tile = self.graph.add(&tiles);
             let reduced = match reduction {
                 Reduction::Apply(key) => {
-                    let key = self.merged(key);
-                    self.graph.apply(tile, key)
+                    let key = self.merged(key)?;
+                    self.graph.apply(tile, key)?
                 }
                 Reduction::Gather(row) => {
-                    let row = self.merged(row);
-                    self.graph.gather(tile, row)
+                    let row = self.merged(row)?;
+                    self.graph.gather(tile, row)?
                 }
                 Reduction::Sum(axis) => self.graph.fold(Fold::Sum, axis, tile),
             };
-            let factors: Vec<Id> = outside.into_iter().chain(shared).map(|f| self.merged(f)).chain([reduced]).collect();
+            let mut factors = self.all(&outside.into_iter().chain(shared).collect::<Vec<Id>>())?;
+            factors.push(reduced);
             sum.push(self.graph.mul(&factors));
         }
-        self.graph.add(&sum)
+        Ok(self.graph.add(&sum))
     }
 }

@@ -14,8 +14,10 @@ mod merge;
 pub mod schedule;
 mod separate;
 pub mod text;
+pub mod validate;
 
 pub use lower::Unsupported;
+pub use validate::Valid;
 
 use crate::calculus;
 use crate::check::recipe::{ParamValue, Recipe};
@@ -89,7 +91,7 @@ pub fn unconstrained(vector: &Leaf) -> Leaf {
 }
 
 /// Derivation → plan.
-pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsupported> {
+pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
     let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
@@ -122,7 +124,7 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
         constants,
         energy_backward,
     });
-    Ok(Plan {
+    let plan = Plan {
         name: recipe.name.clone(),
         forward,
         energy,
@@ -132,7 +134,8 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Plan, Unsuppor
         scan,
         cotangents: [backward.cotangent, energy_backward.cotangent],
         graph,
-    })
+    };
+    Ok(validate::validate(plan)?)
 }
 
 /// Whether some value of a pass is a number per pair of a query and a token.
@@ -154,32 +157,44 @@ fn passes(
     of_energy: &[Definition],
 ) -> Result<[Pass; 5], Unsupported> {
     let recipe = &derivation.recipe;
-    let output = |name: &str, id, domain| Output { name: name.to_string(), id, domain };
     let out = lowering.lower(&derivation.direction.term)?;
     let energy = lowering.lower(&derivation.energy.term)?;
+    let out = lowering.output("out", out, Domain::RowVector)?;
+    let energy = lowering.output("energy", energy, Domain::Row)?;
     let all = gradient_outputs(lowering, recipe, of_direction)?;
     let is_fixed =
         |o: &Output| recipe.params.iter().any(|p| p.name == o.name && matches!(p.value, ParamValue::Fixed(_)));
     let (mut fixed, mut learned): (Vec<Output>, Vec<Output>) = all.into_iter().partition(is_fixed);
     let mut of_energy = gradient_outputs(lowering, recipe, of_energy)?;
-    let given = row_values(&lowering.graph, out);
+    let given = row_values(&lowering.graph, out.id);
+    checked(|| validate::graph(&lowering.graph))?;
     for outputs in [&mut learned, &mut fixed, &mut of_energy] {
         let roots: Vec<Id> = outputs.iter().map(|o| o.id).collect();
-        let merged = merge::merge(&mut lowering.graph, &roots, &given);
-        outputs.iter_mut().zip(merged).for_each(|(output, id)| output.id = id);
+        let merged = merge::merge(&mut lowering.graph, &roots, &given)?;
+        for (output, id) in outputs.iter_mut().zip(merged) {
+            *output = lowering.output(&output.name, id, output.domain)?;
+        }
     }
+    checked(|| validate::graph(&lowering.graph))?;
     let graph = &lowering.graph;
     let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
     // What later passes read of what the forward pass has computed.
     let needed = reachable(graph, &later, &given);
     let saved: Vec<Id> = given.into_iter().filter(|id| needed.contains(id)).collect();
-    Ok([
-        schedule(graph, "forward", vec![output("out", out, Domain::RowVector)], &saved, true)?,
-        schedule(graph, "energy", vec![output("energy", energy, Domain::Row)], &[], true)?,
+    let passes = [
+        schedule(graph, "forward", vec![out], &saved, true)?,
+        schedule(graph, "energy", vec![energy], &[], true)?,
         schedule(graph, "backward", learned, &saved, false)?,
         schedule(graph, "constants", fixed, &saved, false)?,
         schedule(graph, "energy backward", of_energy, &saved, false)?,
-    ])
+    ];
+    checked(|| passes.iter().try_for_each(|pass| validate::pass(graph, pass)))?;
+    Ok(passes)
+}
+
+/// What the validator says between the stages of the planner, in tests and debug builds.
+fn checked(validate: impl FnOnce() -> Result<(), validate::Fault>) -> Result<(), Unsupported> {
+    if cfg!(debug_assertions) { Ok(validate()?) } else { Ok(()) }
 }
 
 /// ρ x/|x|, 0 at 0.
@@ -202,7 +217,7 @@ fn gradient_outputs(
     recipe: &Recipe,
     gradients: &[Definition],
 ) -> Result<Vec<Output>, Unsupported> {
-    let mut outputs = Vec::new();
+    let mut outputs: Vec<(String, Id, Domain)> = Vec::new();
     let mut lengths = Vec::new();
     for definition in gradients {
         let leaf = &definition.leaf;
@@ -219,16 +234,16 @@ fn gradient_outputs(
                 let sums = [Expr::sum(Axis::N, &gamma.times(term)), Expr::sum(Axis::T, &product)];
                 let domains = [Domain::Row, Domain::Key];
                 for ((name, sum), domain) in decay_sums(&name).into_iter().zip(sums).zip(domains) {
-                    outputs.push(Output { name, id: lowering.lower(&sum)?, domain });
+                    outputs.push((name, lowering.lower(&sum)?, domain));
                 }
             }
             (_, Some(constraint)) => {
                 let id = lowering.lower(term)?;
                 let (gradient, length) = lowering.through_length(&constraint.vector, &constraint.radius, id)?;
-                outputs.push(Output { name, id: gradient, domain });
+                outputs.push((name, gradient, domain));
                 lengths.push((constraint.radius.clone(), length));
             }
-            _ => outputs.push(Output { name, id: lowering.lower(term)?, domain }),
+            _ => outputs.push((name, lowering.lower(term)?, domain)),
         }
     }
     // The lengths that constraints give are parameters too.
@@ -240,11 +255,11 @@ fn gradient_outputs(
             }
             let slope = lowering.lower(&slope)?;
             let part = lowering.graph.mul(&[slope, *length]);
-            match outputs.iter_mut().find(|o| o.name == param.name) {
-                Some(output) => output.id = lowering.graph.add(&[output.id, part]),
-                None => outputs.push(Output { name: param.name.clone(), id: part, domain: Domain::Scalar }),
+            match outputs.iter_mut().find(|(name, ..)| *name == param.name) {
+                Some((_, id, _)) => *id = lowering.graph.add(&[*id, part]),
+                None => outputs.push((param.name.clone(), part, Domain::Scalar)),
             }
         }
     }
-    Ok(outputs)
+    outputs.into_iter().map(|(name, id, domain)| lowering.output(&name, id, domain)).collect()
 }

@@ -42,8 +42,21 @@ impl Domain {
             (true, false, false) => Domain::Row,
             (false, true, true) => Domain::KeyVector,
             (false, true, false) => Domain::Key,
-            // A vector of a head alone does not occur.
+            // A vector of a head alone does not occur; the validator sees to it.
             (false, false, _) => Domain::Scalar,
+        }
+    }
+
+    /// The axes it has.
+    pub fn axes(self) -> &'static [Axis] {
+        match self {
+            Domain::Scalar => &[],
+            Domain::Key => &[Axis::N],
+            Domain::KeyVector => &[Axis::N, Axis::E],
+            Domain::Row => &[Axis::T],
+            Domain::RowVector => &[Axis::T, Axis::E],
+            Domain::Tile => &[Axis::T, Axis::N],
+            Domain::Triple => &[Axis::T, Axis::N, Axis::E],
         }
     }
 
@@ -235,7 +248,7 @@ impl Planner<'_> {
         let operands = node.op.operands();
         let latest = operands.iter().map(|o| self.after(*o)).max().unwrap_or(Phase::Before);
         match (node.has(Axis::T) || sums_queries(&node.op), latest) {
-            (true, Phase::After) => Err(Unsupported("a query would have to wait for a sum over all queries".into())),
+            (true, Phase::After) => Err(Unsupported::formula("a query would have to wait for a sum over all queries")),
             (true, _) => Ok(Phase::Rows),
             (false, phase) => Ok(phase),
         }
@@ -432,6 +445,7 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
         }
         operations += match map {
             Map::Add | Map::Mul => operands.len() - 1,
+            Map::Spread(_) => 0,
             Map::Positive | Map::Select | Map::Call(Func::Abs | Func::Sign) => 1,
             Map::Pow(r) if *r == rational::int(2) => 1,
             _ => return false,
@@ -441,7 +455,8 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
     operations <= CHEAP
 }
 
-fn sums_queries(op: &Op) -> bool {
+/// Whether a value is complete only behind all queries.
+pub(super) fn sums_queries(op: &Op) -> bool {
     matches!(op, Op::Gather { .. } | Op::ScanBack(_) | Op::Fold(_, Axis::T, _))
 }
 

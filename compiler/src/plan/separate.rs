@@ -64,6 +64,13 @@ fn products(e: &Expr, most: usize) -> Option<Vec<Product>> {
     Some(done)
 }
 
+/// Whether taking a factor apart was of use: nothing mixes axes, or, where tokens or components are compared with each
+/// other, nothing compares them any more.
+fn is_apart(factor: &Expr, parts: &[Product]) -> bool {
+    let compares_nothing = |part: &Product| !part.factors.iter().any(|f| compares(f.axes()));
+    parts.iter().all(|part| part.is_pure) || compares(factor.axes()) && parts.iter().all(compares_nothing)
+}
+
 /// Whether a factor mixes axes and is neither a sum nor a choice between what may separate.
 fn is_inseparable(factor: &Expr, most: usize) -> bool {
     let is_square_of_sum = |base: &Expr, r: &Rational| *r == rational::int(2) && matches!(base.op(), Op::Add(_));
@@ -77,17 +84,19 @@ fn is_inseparable(factor: &Expr, most: usize) -> bool {
         }
 }
 
-/// exp(x_n + y_m) = exp(x_n) exp(y_m): an exponential of several tokens as one of each.
+/// exp(x_n + y_m) = exp(x_n) exp(y_m): an exponential of several tokens, or of several components, as one of each.
 fn exponentials(factor: &Expr, most: usize) -> Option<Vec<Expr>> {
     let Op::Call(Func::Exp, exponent) = factor.op() else { return None };
-    let mut of_tokens: BTreeMap<Vec<Axis>, Vec<Expr>> = BTreeMap::new();
-    for product in products(exponent, most)? {
-        let term = Expr::mul(product.factors);
-        let tokens = term.axes().iter().filter(|a| a.space == Space::Token).collect();
-        of_tokens.entry(tokens).or_default().push(term);
+    let terms: Vec<Expr> = products(exponent, most)?.into_iter().map(|product| Expr::mul(product.factors)).collect();
+    let is_several = |space: Space| factor.axes().iter().filter(|a| a.space == space).count() > 1;
+    let space = if is_several(Space::Head) { Space::Head } else { Space::Token };
+    let mut parts: BTreeMap<Vec<Axis>, Vec<Expr>> = BTreeMap::new();
+    for term in terms {
+        let along = term.axes().iter().filter(|a| a.space == space).collect();
+        parts.entry(along).or_default().push(term);
     }
-    let is_apart = of_tokens.len() > 1 && of_tokens.keys().all(|tokens| tokens.len() <= 1);
-    is_apart.then(|| of_tokens.into_values().map(|terms| Expr::add(terms).exp()).collect())
+    let is_apart = parts.len() > 1 && parts.keys().all(|axes| axes.len() <= 1);
+    is_apart.then(|| parts.into_values().map(|terms| Expr::add(terms).exp()).collect())
 }
 
 /// One factor as a sum of products.
@@ -107,7 +116,7 @@ fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
         Op::Pow(base, r) if *r == rational::int(2) => match base.op() {
             Op::Add(_) => {
                 let parts = alternatives(base, most)?;
-                if parts.iter().any(|part| !part.is_pure) {
+                if !is_apart(base, &parts) {
                     return alone(false);
                 }
                 // (Σ x_i)² = Σ x_i² + 2 Σ_{i<j} x_i x_j.
@@ -116,7 +125,8 @@ fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
                     for (j, y) in parts.iter().enumerate().skip(i) {
                         let two = if i == j { Expr::one() } else { Expr::int(2) };
                         let product = Expr::mul(x.factors.iter().chain(&y.factors).cloned().chain([two]));
-                        all.push(Product { factors: product.factors(), is_pure: true });
+                        let is_pure = x.is_pure && y.is_pure;
+                        all.push(Product { factors: product.factors(), is_pure });
                     }
                 }
                 Some(all)
@@ -136,7 +146,7 @@ fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
                 Product { is_pure: !factors.iter().any(|f| mixes(f.axes())), factors }
             };
             let parts: Vec<Product> = products(body, most)?.into_iter().map(taken_out).collect();
-            if parts.iter().all(|part| part.is_pure) { Some(parts) } else { alone(false) }
+            if is_apart(factor, &parts) { Some(parts) } else { alone(false) }
         }
         // A case distinction over pairs multiplies the branches' vectors by numbers that are 0 in the other case.
         Op::Select(parts) if !mixes(parts[0].axes().union(parts[1].axes())) => {

@@ -79,6 +79,7 @@ pub fn describe(graph: &Graph, id: Id) -> String {
         Op::Map(Map::Select, xs) => {
             format!("{} ≤ {} ? {} : {}", name(&xs[0]), name(&xs[1]), name(&xs[2]), name(&xs[3]))
         }
+        Op::Map(Map::Spread(axes), xs) => format!("{} along {axes}", name(&xs[0])),
         Op::Map(Map::Positive, xs) => format!("max({}, 0)", name(&xs[0])),
         Op::Fold(Fold::Sum, axis, x) => format!("Σ_{axis} {}", name(x)),
         Op::Fold(Fold::Max, axis, x) => format!("max_{axis} {}", name(x)),

@@ -8,8 +8,12 @@
 use super::extract::NodeCost;
 use super::language::{Facts, Graph, Term};
 use super::polynomial::Polynomial;
+use crate::ir::memo::{Memo, Seen};
+use crate::ir::traverse::Renaming;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Op, Rational, Role, Space, traverse};
 use num_traits::{One, Signed};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// Operations that one exp or log stands for.
 pub const TRANSCENDENTAL: i64 = 10;
@@ -40,8 +44,10 @@ pub enum Objective {
 
 /// An objective together with the values that are at hand for nothing.
 pub struct Costs<'a> {
-    pub objective: Objective,
-    pub given: &'a [Expr],
+    objective: Objective,
+    given: &'a [Expr],
+    /// Terms that were asked for before.
+    known: RefCell<Memo<f64>>,
 }
 
 impl NodeCost for Costs<'_> {
@@ -56,18 +62,29 @@ impl NodeCost for Costs<'_> {
     }
 }
 
-impl Costs<'_> {
+impl<'a> Costs<'a> {
+    pub fn new(objective: Objective, given: &'a [Expr]) -> Costs<'a> {
+        Costs { objective, given, known: RefCell::default() }
+    }
+
     /// The whole cost of a term.
     pub fn of(&self, e: &Expr) -> f64 {
         match self.objective {
-            Objective::Readable => readability(e, self.given),
-            Objective::Cheapest(sizes) => operations_given(std::slice::from_ref(e), self.given).evaluate(sizes),
+            Objective::Readable => readability(e, self.given, &mut self.known.borrow_mut()),
+            Objective::Cheapest(sizes) => {
+                let known = self.known.borrow().get(e).copied();
+                known.unwrap_or_else(|| {
+                    let cost = operations_given(std::slice::from_ref(e), self.given).evaluate(sizes);
+                    self.known.borrow_mut().insert(e.clone(), cost);
+                    cost
+                })
+            }
         }
     }
 
     fn reading(&self, node: &Term, graph: &Graph) -> f64 {
         match node {
-            Term::Atom(name) => readability(&graph.analysis.atoms[name.0], self.given),
+            Term::Atom(name) => self.of(&graph.analysis.atoms[name.0]),
             Term::Number(c) => reading_number(c),
             Term::Axis(_) | Term::Kind(_) => 0.0,
             Term::Mul(_) => 1.0,
@@ -87,11 +104,7 @@ impl Costs<'_> {
         match node {
             Term::Atom(name) => {
                 let atom = &graph.analysis.atoms[name.0];
-                if self.given.contains(atom) {
-                    0.0
-                } else {
-                    operations_given(std::slice::from_ref(atom), self.given).evaluate(sizes)
-                }
+                if self.given.contains(atom) { 0.0 } else { self.of(atom) }
             }
             Term::Number(_) | Term::Axis(_) | Term::Kind(_) => 0.0,
             Term::Mul([a, b]) if [a, b].iter().any(|x| is_unit(graph, **x) || is_mask(graph, **x)) => 0.0,
@@ -169,24 +182,29 @@ fn reading_number(c: &Rational) -> f64 {
 }
 
 /// Symbols a reader sees. Weights have a name, so have values at hand.
-fn readability(e: &Expr, given: &[Expr]) -> f64 {
+fn readability(e: &Expr, given: &[Expr], known: &mut Memo<f64>) -> f64 {
     if given.contains(e) {
         return 1.0;
     }
-    let inside = |xs: &[Expr]| xs.iter().map(|x| readability(x, given)).sum::<f64>();
-    match e.op() {
+    if let Some(&cost) = known.get(e) {
+        return cost;
+    }
+    let mut of = |x: &Expr| readability(x, given, known);
+    let cost = match e.op() {
         Op::Const(c) => reading_number(c),
         Op::Leaf(leaf) if leaf.role == Role::Visible => 0.0,
         Op::Leaf(_) | Op::Weights(..) => 1.0,
-        Op::Pow(x, r) => 1.0 + reading_number(r) + readability(x, given),
-        Op::Call(_, x) | Op::SmoothMax(_, _, x) => 2.0 + readability(x, given),
-        Op::Select(p) => 5.0 + inside(&p[..]),
-        Op::Solve(s) => 3.0 + readability(&s.matrix, given) + readability(&s.right, given),
-        Op::Sum(axis, x) if is_mean_body(*axis, x) => readability(x, given),
-        Op::Sum(_, x) => 3.0 + readability(x, given),
-        Op::Mul(xs) => (xs.len() - 1) as f64 + inside(xs),
-        Op::Add(xs) => 2.0 * (xs.len() - 1) as f64 + inside(xs),
-    }
+        Op::Pow(x, r) => 1.0 + reading_number(r) + of(x),
+        Op::Call(_, x) | Op::SmoothMax(_, _, x) => 2.0 + of(x),
+        Op::Select(p) => 5.0 + p.iter().map(of).sum::<f64>(),
+        Op::Solve(s) => 3.0 + of(&s.matrix) + of(&s.right),
+        Op::Sum(axis, x) if is_mean_body(*axis, x) => of(x),
+        Op::Sum(_, x) => 3.0 + of(x),
+        Op::Mul(xs) => (xs.len() - 1) as f64 + xs.iter().map(of).sum::<f64>(),
+        Op::Add(xs) => 2.0 * (xs.len() - 1) as f64 + xs.iter().map(of).sum::<f64>(),
+    };
+    known.insert(e.clone(), cost);
+    cost
 }
 
 /// How many entries a value along these axes has.
@@ -209,69 +227,107 @@ pub fn operations(roots: &[Expr]) -> Polynomial {
 
 /// The same when some values are already there.
 pub fn operations_given(roots: &[Expr], given: &[Expr]) -> Polynomial {
-    let mut seen: Vec<Expr> = Vec::new();
-    let mut known: std::collections::HashSet<Expr> = Default::default();
-    for root in roots {
-        collect(root, given, &mut known, &mut seen);
-    }
-    seen.iter().fold(Polynomial::default(), |total, e| total.plus(&own_operations(e)))
+    let mut count = Count {
+        given: given.iter().cloned().collect(),
+        known: Seen::default(),
+        renamings: HashMap::new(),
+        chains: HashMap::new(),
+        total: Polynomial::default(),
+    };
+    roots.iter().for_each(|root| count.add(root));
+    count.total
 }
 
-fn collect(e: &Expr, given: &[Expr], known: &mut std::collections::HashSet<Expr>, out: &mut Vec<Expr>) {
-    if given.contains(e) || !known.insert(canonical(e)) {
-        return;
-    }
-    e.children().into_iter().for_each(|x| collect(x, given, known, out));
-    out.push(e.clone());
+/// A count under way.
+struct Count {
+    given: Seen,
+    known: Seen,
+    /// What terms are called along other axes.
+    renamings: HashMap<Axis, Renaming>,
+    /// Chains of operands along the same axes cost the same.
+    chains: HashMap<Vec<AxisSet>, Polynomial>,
+    total: Polynomial,
 }
 
-/// The term with its only token axis and its only component axis at index 0: g·v_i and g·v_j are one computation.
-fn canonical(e: &Expr) -> Expr {
-    [Space::Token, Space::Head].into_iter().fold(e.clone(), |e, space| {
-        let axes = e.axes();
-        let mut own = axes.iter().filter(|a| a.space == space);
-        match (own.next(), own.next()) {
-            (Some(axis), None) => traverse::rename(&e, axis, Axis::new(space, 0)),
-            _ => e,
+impl Count {
+    fn add(&mut self, e: &Expr) {
+        if self.given.contains(e) {
+            return;
         }
-    })
-}
-
-/// The operations a node performs on its finished operands.
-fn own_operations(e: &Expr) -> Polynomial {
-    let per_entry = |n: i64, axes: AxisSet| entries(axes).scale(n);
-    match e.op() {
-        Op::Const(_) | Op::Leaf(_) => Polynomial::default(),
-        Op::Pow(..) => per_entry(1, e.axes()),
-        Op::Call(Func::Exp | Func::Log, _) => per_entry(TRANSCENDENTAL, e.axes()),
-        Op::Call(..) => per_entry(1, e.axes()),
-        Op::Select(_) => per_entry(2, e.axes()),
-        // ⅔n³ + 2n² for a matrix of n × n, once for every right side.
-        Op::Solve(s) => {
-            let system = e.axes().without(s.column);
-            let n = length(s.column);
-            let (square, cube) = (n.times(&n), n.times(&n).times(&n));
-            entries(system).times(&cube.plus(&square.scale(2)))
+        let canonical = self.canonical(e);
+        if !self.known.insert(canonical) {
+            return;
         }
-        Op::Sum(_, x) => per_entry(1, x.axes()),
-        Op::SmoothMax(_, _, s) => per_entry(TRANSCENDENTAL + 2, s.axes()),
-        Op::Weights(Entropy::Shannon, ..) => per_entry(TRANSCENDENTAL + 3, e.axes()),
-        // A threshold search looks at each score a few dozen times at most; a transcendental's worth on average.
-        Op::Weights(..) => per_entry(2 * TRANSCENDENTAL, e.axes()),
-        Op::Mul(xs) => chain(xs, |x| is_visibility(x) || x.as_const().is_some_and(|c| c.abs().is_one())),
-        Op::Add(xs) => chain(xs, |_| false),
+        e.children().into_iter().for_each(|x| self.add(x));
+        let own = self.own_operations(e);
+        self.total = self.total.plus(&own);
+    }
+
+    /// The term with its only token axis and its only component axis at index 0: g·v_i and g·v_j are one computation.
+    fn canonical(&mut self, e: &Expr) -> Expr {
+        [Space::Token, Space::Head].into_iter().fold(e.clone(), |e, space| {
+            let axes = e.axes();
+            let mut own = axes.iter().filter(|a| a.space == space);
+            match (own.next(), own.next()) {
+                (Some(axis), None) => {
+                    let renaming = || Renaming::new(axis, Axis::new(space, 0));
+                    self.renamings.entry(axis).or_insert_with(renaming).of(&e)
+                }
+                _ => e,
+            }
+        })
+    }
+    /// The operations a node performs on its finished operands.
+    fn own_operations(&mut self, e: &Expr) -> Polynomial {
+        let per_entry = |n: i64, axes: AxisSet| entries(axes).scale(n);
+        match e.op() {
+            Op::Const(_) | Op::Leaf(_) => Polynomial::default(),
+            Op::Pow(..) => per_entry(1, e.axes()),
+            Op::Call(Func::Exp | Func::Log, _) => per_entry(TRANSCENDENTAL, e.axes()),
+            Op::Call(..) => per_entry(1, e.axes()),
+            Op::Select(_) => per_entry(2, e.axes()),
+            // ⅔n³ + 2n² for a matrix of n × n, once for every right side.
+            Op::Solve(s) => {
+                let system = e.axes().without(s.column);
+                let n = length(s.column);
+                let (square, cube) = (n.times(&n), n.times(&n).times(&n));
+                entries(system).times(&cube.plus(&square.scale(2)))
+            }
+            Op::Sum(_, x) => per_entry(1, x.axes()),
+            Op::SmoothMax(_, _, s) => per_entry(TRANSCENDENTAL + 2, s.axes()),
+            Op::Weights(Entropy::Shannon, ..) => per_entry(TRANSCENDENTAL + 3, e.axes()),
+            // A threshold search looks at each score a few dozen times at most; a transcendental's worth on average.
+            Op::Weights(..) => per_entry(2 * TRANSCENDENTAL, e.axes()),
+            Op::Mul(xs) => self.chain(xs, |x| is_visibility(x) || x.as_const().is_some_and(|c| c.abs().is_one())),
+            Op::Add(xs) => self.chain(xs, |_| false),
+        }
+    }
+
+    fn chain(&mut self, xs: &[Expr], is_free: impl Fn(&Expr) -> bool) -> Polynomial {
+        let operands: Vec<AxisSet> = xs.iter().filter(|x| !is_free(x)).map(|x| x.axes()).collect();
+        self.chains.entry(operands).or_insert_with_key(|operands| chain(operands.clone())).clone()
     }
 }
 
-/// A chain of binary operations; of all pairs, the one with the smallest result is formed first.
-fn chain(xs: &[Expr], is_free: impl Fn(&Expr) -> bool) -> Polynomial {
-    let size = |axes: AxisSet| entries(axes).evaluate(ReferenceSizes::default());
-    let mut operands: Vec<AxisSet> = xs.iter().filter(|x| !is_free(x)).map(|x| x.axes()).collect();
+/// A chain of binary operations; of all pairs, the one with the smallest result is formed first, and of those the first.
+fn chain(mut operands: Vec<AxisSet>) -> Polynomial {
+    let mut sizes: HashMap<AxisSet, f64> = HashMap::new();
+    let mut size =
+        |axes: AxisSet| *sizes.entry(axes).or_insert_with(|| entries(axes).evaluate(ReferenceSizes::default()));
     let mut total = Polynomial::default();
     while operands.len() > 1 {
-        let pairs = (0..operands.len()).flat_map(|i| (i + 1..operands.len()).map(move |j| (i, j)));
-        let union = |(i, j): &(usize, usize)| size(operands[*i].union(operands[*j]));
-        let Some((i, j)) = pairs.min_by(|a, b| union(a).total_cmp(&union(b))) else { break };
+        // Operands along the same axes are alike: the first two of each kind are enough to look at.
+        let mut first: Vec<usize> = Vec::new();
+        for (at, axes) in operands.iter().enumerate() {
+            if first.iter().filter(|&&i| operands[i] == *axes).count() < 2 {
+                first.push(at);
+            }
+        }
+        let pairs = (0..first.len()).flat_map(|i| (i + 1..first.len()).map(move |j| (i, j)));
+        let pairs = pairs.map(|(i, j)| (first[i], first[j]));
+        let sized: Vec<(f64, usize, usize)> =
+            pairs.map(|(i, j)| (size(operands[i].union(operands[j])), i, j)).collect();
+        let Some(&(_, i, j)) = sized.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else { break };
         let both = operands[i].union(operands.remove(j));
         operands[i] = both;
         total = total.plus(&entries(both));

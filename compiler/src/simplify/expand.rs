@@ -4,6 +4,8 @@
 //! *Tidying* only hoists factors out of sums and uses assumptions; *expanding* also distributes. The e-graph starts
 //! once from the tidied term and once from the expanded one. Every application is recorded as a proof step.
 
+use super::budget::Budget;
+use super::language::opened;
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::Step;
 use super::rules::{Condition, RuleSet};
@@ -12,6 +14,8 @@ use crate::ir::{Axis, Entropy, Expr, Op, rational, traverse};
 /// An expansion longer than this is not worth having.
 const MAX_STEPS: usize = 160;
 const MAX_SIZE: usize = 600;
+/// Steps in a term that opens more nodes than this are not looked for.
+const MAX_OPENED: usize = 10_000;
 
 /// How far to go.
 #[derive(Clone, Copy, PartialEq)]
@@ -23,13 +27,18 @@ pub enum Extent {
 }
 
 /// The tidied or expanded term and the steps to it; nothing when it grows too large.
-pub fn expand(e: &Expr, rules: &RuleSet, extent: Extent) -> Option<(Expr, Vec<Step>)> {
+pub fn expand(e: &Expr, rules: &RuleSet, extent: Extent, budget: &Budget) -> Option<(Expr, Vec<Step>)> {
     let mut current = e.clone();
     let mut steps = Vec::new();
+    if opened(e) > MAX_OPENED {
+        return None;
+    }
     while let Some(step) = find_step(&current, rules, extent, true) {
         current = traverse::replace(&current, &step.from, &step.to);
         steps.push(step);
-        if steps.len() > MAX_STEPS || traverse::tree_size(&current) > MAX_SIZE {
+        let size = traverse::tree_size(&current);
+        budget.spend(size.min(MAX_SIZE));
+        if steps.len() > MAX_STEPS || size > MAX_SIZE {
             return None;
         }
     }

@@ -3,6 +3,7 @@
 //! Both ways refuse a node that mentions an axis its class does not own (see [`super::language`]): such a node may have
 //! been hoisted out of the binder of that axis.
 
+use super::budget::Budget;
 use super::language::{Facts, Graph, Term, node_facts};
 use egg::{Id, Language, RecExpr};
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +24,7 @@ struct Choice {
 }
 
 /// The cheapest member of the root's class.
-pub fn extract(graph: &Graph, root: Id, cost: &impl NodeCost) -> Option<RecExpr<Term>> {
+pub fn extract(graph: &Graph, root: Id, cost: &impl NodeCost, budget: &Budget) -> Option<RecExpr<Term>> {
     let classes: Vec<Id> = {
         let mut ids: Vec<Id> = graph.classes().map(|c| c.id).collect();
         ids.sort();
@@ -36,6 +37,7 @@ pub fn extract(graph: &Graph, root: Id, cost: &impl NodeCost) -> Option<RecExpr<
         for &id in &classes {
             for node in &graph[id].nodes {
                 let Some(choice) = consider(graph, id, node, cost, &best) else { continue };
+                budget.spend(1 + choice.needs.len());
                 let better = best.get(&id).is_none_or(|old| choice.total < old.total - 1e-9 * old.total.abs());
                 if better {
                     best.insert(id, choice);

@@ -12,6 +12,7 @@
 
 use super::rules::{is_normalized, union};
 use crate::ir::expr::power_sign;
+use crate::ir::memo::Memo;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Op, Rational, Sign, Space};
 use egg::{Analysis, DidMerge, EGraph, Id, Language, RecExpr};
 use num_traits::{One, Zero};
@@ -317,6 +318,31 @@ impl Encoder {
             self.atoms.len() - 1
         });
         out.add(Term::Atom(AtomName(index)))
+    }
+}
+
+/// How many nodes a region opens, written out as a tree.
+pub fn opened(e: &Expr) -> usize {
+    fn go(e: &Expr, known: &mut Memo<usize>) -> usize {
+        let inside: &[Expr] = match e.op() {
+            Op::Add(xs) | Op::Mul(xs) => xs,
+            Op::Sum(_, x) => std::slice::from_ref(x),
+            Op::Pow(x, r) if r.is_integer() && r > &Rational::zero() => std::slice::from_ref(x),
+            _ => &[],
+        };
+        if inside.is_empty() {
+            return 1;
+        }
+        if let Some(&nodes) = known.get(e) {
+            return nodes;
+        }
+        let nodes = inside.iter().fold(1usize, |sum, x| sum.saturating_add(go(x, known)));
+        known.insert(e.clone(), nodes);
+        nodes
+    }
+    match e.op() {
+        Op::Weights(_, _, x) | Op::SmoothMax(_, _, x) | Op::Call(Func::Log, x) => go(x, &mut Memo::default()),
+        _ => go(e, &mut Memo::default()),
     }
 }
 

@@ -48,15 +48,21 @@ impl Proof {
         self.len() == 0
     }
     /// The proof that these lemmas make of a term, without those whose start no longer occurs.
-    pub fn from_lemmas(start: &Expr, mut lemmas: Vec<Lemma>) -> Proof {
+    pub fn from_lemmas<'a>(start: &Expr, lemmas: impl IntoIterator<Item = &'a Lemma>) -> Proof {
         let mut end = start.clone();
-        lemmas.retain(|lemma| {
-            let next = with_lemma(&end, lemma);
-            let changes = next != end;
-            end = next;
-            changes
-        });
-        Proof { start: start.clone(), lemmas, end }
+        let mut inside = traverse::occurring(&end);
+        let mut used = Vec::new();
+        for lemma in lemmas {
+            let occurs = inside.contains(&lemma.start);
+            let next = if occurs { traverse::replace(&end, &lemma.start, &lemma.end) } else { end.clone() };
+            let next = if next == end { with_part(&end, lemma) } else { next };
+            if next != end {
+                end = next;
+                inside = traverse::occurring(&end);
+                used.push(lemma.clone());
+            }
+        }
+        Proof { start: start.clone(), lemmas: used, end }
     }
     /// The proof that a term equals itself.
     pub fn trivial(e: &Expr) -> Proof {
@@ -128,9 +134,14 @@ pub fn check(proof: &Proof, rules: &RuleSet) -> Result<(), String> {
 /// The term with a lemma's start replaced by its end, where it stands; a start that is a sum may also be a part of one.
 fn with_lemma(whole: &Expr, lemma: &Lemma) -> Expr {
     let next = traverse::replace(whole, &lemma.start, &lemma.end);
-    let terms = lemma.start.terms();
-    let is_part = || terms.len() > 1 && terms.iter().all(|term| whole.terms().contains(term));
-    if next == *whole && is_part() { Expr::add([next, lemma.start.neg(), lemma.end.clone()]) } else { next }
+    if next == *whole { with_part(whole, lemma) } else { next }
+}
+
+/// The term with a lemma's start replaced, if that is a sum and a part of the term's own.
+fn with_part(whole: &Expr, lemma: &Lemma) -> Expr {
+    let (terms, all) = (lemma.start.terms(), whole.terms());
+    let is_part = terms.len() > 1 && terms.iter().all(|term| all.contains(term));
+    if is_part { Expr::add([whole.clone(), lemma.start.neg(), lemma.end.clone()]) } else { whole.clone() }
 }
 
 fn replaced(whole: &Expr, from: &Expr, to: &Expr) -> Result<Expr, String> {

@@ -1,20 +1,17 @@
-//! One e-graph run: from a term to everything the rules reach, and proofs out of it.
+//! One e-graph run: from a term to everything the rules reach.
 //!
 //! A run starts from one written form only. Were a term and its multiplied-out form put into one class, whatever
 //! cancels between them would make the class contain itself (x = T·(T⁻¹·x)) and the graph would never settle.
 //!
 //! Limits count nodes and iterations, never time, so the same input gives the same result everywhere.
 
-use super::language::{AxisName, Encoder, Facts, Graph, KindName, Knowledge, Term, decode};
-use super::pattern::{Binding, Bindings, Pattern};
-use super::proof::{Step, hole, hole_axes};
+use super::budget::Budget;
+use super::language::{Encoder, Facts, Graph, KindName, Knowledge, Term, decode};
+use super::pattern::Pattern;
 use super::rules::{Condition, Rule, RuleSet, Use, independent};
 use crate::ir::Expr;
 use crate::ir::rational::is_even_integer;
-use egg::{
-    ENodeOrVar, FlatTerm, Id, Language, PatternAst, RecExpr, Rewrite, Runner, SimpleScheduler, StopReason, Subst,
-    Symbol, Var,
-};
+use egg::{ENodeOrVar, Id, Language, PatternAst, RecExpr, Rewrite, Runner, SimpleScheduler, StopReason, Subst, Var};
 use std::time::Duration;
 
 /// How far a run may go.
@@ -42,7 +39,7 @@ pub struct Saturated {
 }
 
 /// Saturates from `start`, with the values already at hand.
-pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -> Saturated {
+pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits, budget: &Budget) -> Saturated {
     let mut encoder = Encoder::default();
     let first = encoder.encode(start);
     let named: Vec<_> = given.iter().map(|e| (encoder.encode(e), encoder.name(e))).collect();
@@ -66,6 +63,7 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits) -
         .with_iter_limit(limits.iterations)
         .with_time_limit(Duration::from_secs(86_400))
         .run(rules.compiled().iter().chain(&assumptions));
+    budget.spend(runner.iterations.iter().map(|iteration| iteration.egraph_nodes).sum());
     let hit_limit = matches!(runner.stop_reason, Some(StopReason::NodeLimit(_)));
     let root = runner.egraph.find(root);
     Saturated { graph: runner.egraph, root, start: first, hit_limit }
@@ -92,11 +90,11 @@ fn rewrites(rule: &Rule, encoder: &mut Encoder) -> Vec<Rewrite<Term, Knowledge>>
     out
 }
 
-const CHAIN: &str = "-chain";
-const REST: &str = "?rest";
+pub(super) const CHAIN: &str = "-chain";
+pub(super) const REST: &str = "?rest";
 
 /// a ∘ b = c inside a longer chain: a ∘ (b ∘ rest) = c ∘ rest.
-fn in_chain(left: &Pattern, right: &Pattern) -> Option<(Pattern, Pattern)> {
+pub(super) fn in_chain(left: &Pattern, right: &Pattern) -> Option<(Pattern, Pattern)> {
     let Pattern::Node(head, args) = left else { return None };
     if head != "+" && head != "*" {
         return None;
@@ -142,6 +140,7 @@ fn holds<'a>(condition: &Condition, facts: impl Fn(&str) -> Option<&'a Facts>) -
         Condition::Positive(v) => facts(v).is_some_and(|f| f.sign == crate::ir::Sign::Positive),
         Condition::NotConstant(v) => facts(v).is_some_and(|f| f.constant.is_none()),
         Condition::Extended(v) => facts(v).is_some_and(|f| !f.axes.is_empty()),
+        Condition::OfTokens(i) => facts(i).and_then(|f| f.axis).is_some_and(|i| i.space == crate::ir::Space::Token),
         Condition::NotSum(v) => facts(v).is_some_and(|f| !f.is_sum),
         Condition::NotProduct(v) => facts(v).is_some_and(|f| !f.is_product),
     }
@@ -192,124 +191,5 @@ impl Encoder {
 impl Saturated {
     pub fn decode(&self, expr: &RecExpr<Term>) -> Result<Expr, String> {
         decode(expr, &self.graph.analysis.atoms)
-    }
-
-    /// The steps from the start to a member of its class; steps the normal form makes by itself are left out.
-    pub fn explain(&mut self, end: &RecExpr<Term>, rules: &RuleSet) -> Result<Vec<Step>, String> {
-        let mut explanation = self.graph.explain_equivalence(&self.start, end);
-        let flat: Vec<FlatTerm<Term>> = explanation.make_flat_explanation().clone();
-        let mut steps = Vec::new();
-        for pair in flat.windows(2) {
-            let (before, after) = (&pair[0], &pair[1]);
-            let (from, to) = (self.decode(&before.get_recexpr())?, self.decode(&after.get_recexpr())?);
-            if from == to {
-                continue;
-            }
-            let (path, reason, forward) = rewritten_at(after).ok_or("a step without a rewrite")?;
-            let (name, in_a_chain) = strip(reason.as_str(), CHAIN);
-            let rule = rules.get(name).ok_or_else(|| format!("no rule `{name}`"))?;
-            let sides = (rule.left.clone(), rule.right.clone());
-            let (left, right) = if in_a_chain { in_chain(&sides.0, &sides.1).ok_or("no chain")? } else { sides };
-            let (left, right) = if forward { (left, right) } else { (right, left) };
-            let (source, target) = (subterm(before, &path), subterm(after, &path));
-            let mut bound = Vec::new();
-            if !(matches(&left, source, &mut bound) && matches(&right, target, &mut bound)) {
-                return Err(format!("`{reason}` does not match its own step"));
-            }
-            let mut bindings =
-                bound.into_iter().map(|(v, t)| Ok((v, self.binding(t)?))).collect::<Result<Bindings, String>>()?;
-            let rest = bindings.remove(REST);
-            let (s, t) = (rule.left.instantiate(&bindings)?, rule.right.instantiate(&bindings)?);
-            let mut filling = hole(&hole_axes(&s, &t));
-            if let Some(rest) = &rest {
-                filling = beside(&filling, rest, &source.node)?;
-            }
-            let whole = path.is_empty() && rest.is_none();
-            let context = (!whole).then(|| self.context(before, &path, &filling)).transpose()?;
-            let reason = name.to_string();
-            steps.push(Step { rule: reason, forward, bindings, context, from, to });
-        }
-        Ok(steps)
-    }
-
-    fn binding(&self, t: &FlatTerm<Term>) -> Result<Binding, String> {
-        Ok(match &t.node {
-            Term::Axis(AxisName(axis)) => Binding::Axis(*axis),
-            Term::Kind(KindName(kind)) => Binding::Kind(kind.clone()),
-            Term::Number(r) => Binding::Number(r.clone()),
-            _ => Binding::Term(self.decode(&t.get_recexpr())?),
-        })
-    }
-
-    /// The term with its subterm at `path` replaced by `filling`.
-    fn context(&self, t: &FlatTerm<Term>, path: &[usize], filling: &Expr) -> Result<Expr, String> {
-        let mut atoms = self.graph.analysis.atoms.clone();
-        atoms.push(filling.clone());
-        let place = super::language::AtomName(atoms.len() - 1);
-        let mut cut = t.remove_rewrites();
-        let mut node = &mut cut;
-        for &j in path {
-            node = &mut node.children[j];
-        }
-        *node = FlatTerm::new(Term::Atom(place), vec![]);
-        decode(&cut.get_recexpr(), &atoms)
-    }
-}
-
-fn strip<'a>(name: &'a str, suffix: &str) -> (&'a str, bool) {
-    name.strip_suffix(suffix).map_or((name, false), |name| (name, true))
-}
-
-/// The hole with the rest of its chain.
-fn beside(hole: &Expr, rest: &Binding, chain: &Term) -> Result<Expr, String> {
-    let rest = match rest {
-        Binding::Term(e) => e.clone(),
-        Binding::Number(r) => Expr::constant(r.clone()),
-        _ => return Err("the rest of a chain is a term".into()),
-    };
-    Ok(match chain {
-        Term::Add(_) => hole.plus(&rest),
-        _ => hole.times(&rest),
-    })
-}
-
-/// Where a flat term was rewritten, by what, and whether left to right.
-fn rewritten_at(t: &FlatTerm<Term>) -> Option<(Vec<usize>, Symbol, bool)> {
-    if let Some(rule) = t.forward_rule {
-        return Some((vec![], rule, true));
-    }
-    if let Some(rule) = t.backward_rule {
-        return Some((vec![], rule, false));
-    }
-    t.children.iter().enumerate().find_map(|(j, child)| {
-        let (mut path, rule, forward) = rewritten_at(child)?;
-        path.insert(0, j);
-        Some((path, rule, forward))
-    })
-}
-
-fn subterm<'a>(t: &'a FlatTerm<Term>, path: &[usize]) -> &'a FlatTerm<Term> {
-    path.iter().fold(t, |t, &j| &t.children[j])
-}
-
-/// Plain one-sided matching of a pattern with a written-out term.
-fn matches<'a>(p: &Pattern, t: &'a FlatTerm<Term>, bound: &mut Vec<(String, &'a FlatTerm<Term>)>) -> bool {
-    match p {
-        Pattern::Variable(v) => match bound.iter().find(|(name, _)| name == v) {
-            Some((_, other)) => other.get_recexpr() == t.get_recexpr(),
-            None => {
-                bound.push((v.clone(), t));
-                true
-            }
-        },
-        Pattern::Number(r) => t.node == Term::Number(r.clone()),
-        Pattern::Kind(k) => t.node == Term::Kind(KindName(k.clone())),
-        // A ground side has nothing to bind; the checker compares it with the step.
-        Pattern::Ground(_) => true,
-        Pattern::Node(head, args) => {
-            t.node.to_string() == *head
-                && args.len() == t.children.len()
-                && args.iter().zip(&t.children).all(|(p, t)| matches(p, t, bound))
-        }
     }
 }

@@ -16,15 +16,18 @@
 //! | `step` | so do the steps of the whole layer, through states, points, heads and write-back |
 //! | `simplified` | every simplified term has the value of the term it came from |
 //! | `proofs` | every proof replays |
-//! | `descent` | a small step along the direction lowers F_h |
+//! | `descent` | a small step of the optimizer lowers F_h |
 //! | `awkward points` | nothing is infinite or undefined where formulas like to break |
+//! | `plan …` | every pass of the plan, as it will run, computes what the formulas say |
 
 mod awkward;
 mod backward;
+pub mod chain;
 mod descent;
 mod gradient;
 mod hessian;
 mod parts;
+pub mod plan;
 mod precondition;
 mod report;
 pub mod samples;
@@ -38,11 +41,31 @@ pub(crate) use parts::stable;
 pub use report::{Line, Outcome, Report};
 
 use crate::check::Recipe;
+use crate::derive::Derivation;
 use crate::simplify::Options;
 
-/// Derives a recipe and verifies what was derived.
+/// Derives and plans a recipe, and verifies both.
 pub fn verify(recipe: &Recipe, options: &Options) -> Report {
-    verify_derivation(&Parts::of(recipe, options))
+    let parts = Parts::of(recipe, options);
+    let mut report = verify_derivation(&parts);
+    report.lines.extend(planned(&parts.derivation, options));
+    report
+}
+
+/// What runs: a line for every pass of the plan.
+fn planned(derivation: &Derivation, options: &Options) -> Vec<Line> {
+    match crate::plan::plan(derivation, options) {
+        Ok(found) => plan::lines(&chain::Case::of(derivation.clone(), found, options)),
+        Err(why) => {
+            let reason = format!("there is no plan: {why}");
+            let detail = "every pass of the plan against the formulas".to_string();
+            let outcome = match why.is_fault() {
+                true => Outcome::Fail { error: f64::INFINITY, tolerance: 0.0, where_: reason },
+                false => Outcome::NotApplicable { reason },
+            };
+            vec![Line { name: plan::LINE, detail, outcome }]
+        }
+    }
 }
 
 /// Verifies derived pieces, wherever they come from.

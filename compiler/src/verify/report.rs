@@ -7,7 +7,10 @@ use std::fmt;
 pub enum Outcome {
     Pass { error: f64, tolerance: f64 },
     Fail { error: f64, tolerance: f64, where_: String },
+    /// The claim does not make sense for this recipe.
     NotApplicable { reason: String },
+    /// The claim could not be tried: nothing is known to be wrong, and nothing to be right.
+    Inconclusive { reason: String },
 }
 
 /// One claim.
@@ -28,6 +31,10 @@ pub struct Report {
 impl Line {
     pub fn failed(&self) -> bool {
         matches!(self.outcome, Outcome::Fail { .. })
+    }
+    /// Whether the line is about the plan: a failure there is a mistake of the compiler, not of the recipe.
+    pub fn is_of_plan(&self) -> bool {
+        self.name.starts_with(super::plan::LINE)
     }
 }
 
@@ -54,6 +61,9 @@ impl fmt::Display for Line {
             }
             Outcome::NotApplicable { reason } => {
                 write!(f, "n/a   {name:<15} {detail}\n      {reason}")
+            }
+            Outcome::Inconclusive { reason } => {
+                write!(f, "?     {name:<15} {detail}\n      {reason}")
             }
         }
     }

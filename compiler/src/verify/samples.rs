@@ -2,8 +2,8 @@
 //! on them.
 
 use super::slopes::moved;
-use crate::check::inputs;
-use crate::check::recipe::{ParamValue, Recipe};
+use crate::check::recipe::{Condition, ParamValue, Recipe};
+use crate::check::{domain, inputs};
 use crate::derive::Kink;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Norm, Random, sample};
@@ -14,6 +14,9 @@ pub const SHAPES: [(usize, usize, usize, usize); 4] = [(2, 3, 2, 3), (2, 1, 3, 2
 
 /// Halvings on the way to a kink.
 const HALVINGS: usize = 60;
+
+/// Times learned parameters are drawn again to meet their conditions.
+const REDRAWS: usize = 100;
 
 /// Closer to a kink than this, a finite difference says nothing.
 const NEAR: f64 = 1e-3;
@@ -98,6 +101,44 @@ pub fn start(env: &mut Env, recipe: &Recipe) {
     }
 }
 
+/// Gives the parameters values the recipe can have. A fixed one has its own; a learned one stays as it was drawn where
+/// the recipe's conditions hold, and is drawn again where they do not, from around its start every other time; where no
+/// draw will do, everything stands at its start.
+pub fn within(env: &mut Env, recipe: &Recipe, random: &mut Random) {
+    for attempt in 0..REDRAWS {
+        for param in &recipe.params {
+            let Some(stored) = env.values.get(&*param.leaf.name) else { continue };
+            let shape = stored.data.len();
+            let data = match &param.value {
+                ParamValue::Fixed(value) => vec![number(value, env); shape],
+                ParamValue::Learn { init, .. } if attempt % 2 == 1 => {
+                    let start = number(init, env);
+                    (0..shape).map(|_| start * (0.4 * random.normal()).exp()).collect()
+                }
+                ParamValue::Learn { .. } if attempt > 0 => {
+                    let drawn = sample(&[Expr::leaf(param.leaf.clone())], env.sizes, &[], random);
+                    drawn.values[&*param.leaf.name].data.clone()
+                }
+                _ => continue,
+            };
+            env.values.entry(param.leaf.name.to_string()).and_modify(|stored| stored.data = data);
+        }
+        if are_met(&recipe.conditions, env) {
+            return;
+        }
+    }
+    start(env, recipe);
+}
+
+/// Whether conditions hold of the drawn parameters; one about what was not drawn does.
+fn are_met(conditions: &[Condition], env: &Env) -> bool {
+    let holds = |c: &Condition| match evaluate(&c.difference, env) {
+        Ok(x) => x.data.iter().all(|x| domain::holds_of(c.op, *x)),
+        Err(_) => true,
+    };
+    conditions.iter().all(holds)
+}
+
 /// The value of a term without axes.
 pub fn number(e: &Expr, env: &Env) -> f64 {
     evaluate(e, env).ok().and_then(|x| x.data.first().copied()).unwrap_or(f64::NAN)
@@ -114,7 +155,7 @@ pub fn constrain_query(env: &mut Env, norms: &[Norm]) {
 }
 
 /// Scales every row of z so that q = W1 z has the norm that is given for q.
-fn constrain_token(env: &mut Env, norms: &[Norm]) {
+pub fn constrain_token(env: &mut Env, norms: &[Norm]) {
     let Some(radius) = radius_of_query(env, norms) else { return };
     let Some(w1) = env.values.get(&*inputs::w1().name).cloned() else { return };
     let width = env.sizes.model;

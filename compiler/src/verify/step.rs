@@ -2,7 +2,8 @@
 //!
 //! Forward runs the program; backward runs the derived backward pass of the program and of the direction, step by step
 //! in reverse. What comes back is compared with finite differences of ⟨cotangents, results⟩. One head, any matrix M in
-//! the place of the write-back.
+//! the place of the write-back. A vector x with a constraint is brought to its length, as in the layer: the heads see
+//! ρ x/‖x‖, and what they send back goes through that.
 
 use std::collections::HashMap;
 
@@ -11,12 +12,13 @@ use super::report::Line;
 use super::samples::{Sample, Source, near};
 use super::slopes::{self, value};
 use super::trials::{Gap, gap, run};
+use crate::calculus;
 use crate::check::inputs;
-use crate::check::recipe::Tokens;
+use crate::check::recipe::{Constraint, Tokens};
 use crate::derive::{Kink, kinks};
 use crate::ir::eval::Env;
 use crate::ir::tensor::Tensor;
-use crate::ir::{Axis, Expr, Leaf, Role, Sign};
+use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
 
 const TOLERANCE: f64 = 1e-5;
 /// Values beyond this leave too few digits for differences.
@@ -193,6 +195,13 @@ impl Layer<'_> {
             let projected = value(&applied(matrix, Axis::C, from), &axes, &at)?;
             at.values.insert(name.name.to_string(), projected);
         }
+        for constraint in &self.parts.recipe().constraints {
+            let vector = &constraint.vector;
+            let free = at.values[&*vector.name].clone();
+            at.values.insert(of_any_length(vector).name.to_string(), free);
+            let brought = value(&at_length(constraint), &vector.axes, &at)?;
+            at.values.insert(vector.name.to_string(), brought);
+        }
         let direction = value(&self.direction, &HEAD, &at)?;
         at.values.insert(OUTPUT.into(), direction);
         Ok(at)
@@ -237,17 +246,22 @@ impl Layer<'_> {
         let back = applied(write_back(), Axis::C, vector(FORCE, &TOKEN)).neg();
         at.values.insert(cotangent.name.to_string(), value(&back, &HEAD, &at)?);
         for leaf in [inputs::q(), inputs::k(), inputs::v()] {
-            at.values.insert(format!("∂{}", leaf.name), Tensor::build(&leaf.axes, |a| at.sizes.length(a), |_| 0.0));
+            let zero = Tensor::build(&leaf.axes, |a| at.sizes.length(a), |_| 0.0);
+            at.values.insert(cotangent_of(&leaf).name.to_string(), zero);
         }
         for (leaf, formula) in &self.heads {
             let cotangent = value(formula, &leaf.axes, &at)?;
             match leaf.role {
-                Role::Query | Role::Key | Role::Value => drop(at.values.insert(format!("∂{}", leaf.name), cotangent)),
+                Role::Query | Role::Key | Role::Value => {
+                    at.values.insert(cotangent_of(leaf).name.to_string(), cotangent);
+                }
                 _ => add(total, &leaf.name, cotangent),
             }
         }
-        let [q, k, v] =
-            [inputs::q(), inputs::k(), inputs::v()].map(|leaf| vector(&format!("∂{}", leaf.name), &leaf.axes));
+        for constraint in &self.parts.recipe().constraints {
+            through_length(constraint, &mut at, total)?;
+        }
+        let [q, k, v] = [inputs::q(), inputs::k(), inputs::v()].map(|leaf| cotangent_of(&leaf));
         let outer = Expr::sum(Axis::T, &Expr::leaf(q.clone()).times(&Expr::leaf(vector(POINT, &TOKEN))));
         add(total, &inputs::w1().name, value(&outer, &inputs::w1().axes, &at)?);
         let others = applied(inputs::w2(), Axis::E, k).plus(&applied(w_v(), Axis::E, v));
@@ -271,6 +285,44 @@ impl Layer<'_> {
         let inner = |a: &Tensor, b: &Tensor| a.data.iter().zip(&b.data).map(|(a, b)| a * b).sum::<f64>();
         Ok(pairs.map(|(leaf, name)| inner(&env.values[&*leaf.name], &end.values[&name])).sum())
     }
+}
+
+/// What comes back to a vector of the head.
+fn cotangent_of(leaf: &Leaf) -> Leaf {
+    vector(&format!("∂{}", leaf.name), &leaf.axes)
+}
+
+/// The vector before its constraint brings it to its length.
+fn of_any_length(leaf: &Leaf) -> Leaf {
+    vector(&format!("{} of any length", leaf.name), &leaf.axes)
+}
+
+/// 1/‖x‖, and 0 where x = 0.
+fn inverse_length(x: &Expr) -> Expr {
+    Expr::sum(Axis::E, &x.square()).pow(&rational::ratio(-1, 2))
+}
+
+/// ρ x/‖x‖.
+fn at_length(constraint: &Constraint) -> Expr {
+    let x = Expr::leaf(of_any_length(&constraint.vector));
+    Expr::mul([constraint.radius.clone(), inverse_length(&x), x])
+}
+
+/// The cotangent y of ρ x/‖x‖ becomes that of x, ρ/‖x‖ (y − n (n·y)) with n = x/‖x‖; Σ n·y is the radius's.
+fn through_length(constraint: &Constraint, at: &mut Env, total: &mut Cotangents) -> Result<(), String> {
+    let (x, back) = (Expr::leaf(of_any_length(&constraint.vector)), cotangent_of(&constraint.vector));
+    let y = Expr::leaf(back.clone());
+    let unit = inverse_length(&x).times(&x);
+    let radial = Expr::sum(Axis::E, &unit.times(&y));
+    let across = Expr::mul([constraint.radius.clone(), inverse_length(&x), y.minus(&unit.times(&radial))]);
+    let of_radius: f64 = value(&radial, &constraint.vector.axes[..1], at)?.data.iter().sum();
+    for param in traverse::inputs(&constraint.radius).into_iter().filter(|leaf| leaf.role == Role::Param) {
+        let slope = value(&calculus::gradient(&constraint.radius, &param), &[], at)?;
+        add(total, &param.name, slope.map(|slope| slope * of_radius));
+    }
+    let across = value(&across, &constraint.vector.axes, at)?;
+    at.values.insert(back.name.to_string(), across);
+    Ok(())
 }
 
 fn add(total: &mut Cotangents, name: &str, cotangent: Tensor) {

@@ -78,6 +78,9 @@ impl Tally {
         Tally { samples: self.samples + other.samples, worst: self.worst.or(other.worst) }
     }
     pub fn outcome(self, tolerance: f64) -> Outcome {
+        if self.is_without_sample() {
+            return Outcome::Inconclusive { reason: self.worst.place };
+        }
         let Gap { error, place } = self.worst;
         if error <= tolerance {
             Outcome::Pass { error, tolerance }

@@ -11,7 +11,7 @@ use energyc::check::recipe::ParamValue;
 use energyc::ir::Role;
 use energyc::ir::eval::{Env, evaluate};
 use energyc::ir::sample::Random;
-use energyc::plan::Plan;
+use energyc::plan::Valid;
 use energyc::primitives::visible::Visible;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -81,7 +81,7 @@ pub fn compiled(recipe: &Recipe, problem: &Problem) -> Option<()> {
 }
 
 /// The plan, interpreted.
-pub fn interpreted(plan: Plan, problem: &Problem) {
+pub fn interpreted(plan: Valid, problem: &Problem) {
     let engine = Interpreted::new(plan);
     serve(|| {
         let forward = engine.forward(problem);

@@ -9,9 +9,11 @@ use clap::ValueEnum;
 use energyc::check::Recipe;
 use energyc::check::recipe::ParamValue;
 use energyc::cli::outcome::{Outcome, message};
-use energyc::cli::{atomic, read};
+use energyc::cli::{atomic, fault, read};
+use energyc::kernel::recipe_hash;
+use energyc::plan::Unsupported;
 use energyc::simplify::Options;
-use energyc::{derive, plan};
+use energyc::{derive, pipeline, plan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -62,12 +64,26 @@ pub fn run(args: &Args, color: bool) -> Outcome {
             messages: notes.iter().map(|note| message("note", note, color)).collect(),
             ..Outcome::good(results)
         },
-        Err(wrong) => Outcome::wrong(message("error", &wrong, color)),
+        Err(Refusal::Wrong(wrong)) => Outcome::wrong(message("error", &wrong, color)),
+        Err(Refusal::NoPlan(why)) => fault::refused(&recipe.name, &why, color),
     })
 }
 
+/// Why nothing was computed.
+enum Refusal {
+    /// A file or a choice is wrong.
+    Wrong(String),
+    NoPlan(Unsupported),
+}
+
+impl From<String> for Refusal {
+    fn from(wrong: String) -> Refusal {
+        Refusal::Wrong(wrong)
+    }
+}
+
 /// A line about the results and notes on the way, or what is wrong.
-fn apply(args: &Args, recipe: &Recipe) -> Result<(String, Option<String>), String> {
+fn apply(args: &Args, recipe: &Recipe) -> Result<(String, Option<String>), Refusal> {
     let in_file = |error: String| format!("{}: {error}", args.input.display());
     let bytes =
         std::fs::read(&args.input).map_err(|error| format!("cannot read `{}`: {error}", args.input.display()))?;
@@ -86,19 +102,24 @@ fn write(path: &Path, results: &BTreeMap<String, Tensor>) -> Result<(), String> 
 }
 
 /// What computes, and a note if it is not what one would want.
-fn engine(recipe: &Recipe, choice: Option<Choice>) -> Result<(Box<dyn Engine>, Option<String>), String> {
+fn engine(recipe: &Recipe, choice: Option<Choice>) -> Result<(Box<dyn Engine>, Option<String>), Refusal> {
     let name = &recipe.name;
     let how = "a kernel is compiled in for every file in `recipes/`: put the recipe there and build again";
     let options = Options::default();
-    let plan = plan::plan(&derive::derive(recipe, &options), &options);
-    let plan = plan.map_err(|why| format!("`{name}` cannot be run: {}", why.0))?;
+    let derivation = derive::derive(recipe, &options);
+    // A kernel that is compiled in was checked when it was built.
+    let plan = match (energy_kernels::find(&recipe_hash(recipe)), choice) {
+        (Some(_), None | Some(Choice::Compiled)) => plan::plan(&derivation, &options),
+        _ => pipeline::trusted_plan(&derivation, &options),
+    };
+    let plan = plan.map_err(Refusal::NoPlan)?;
     let compiled = match choice {
         Some(Choice::Interpreted) => None,
         _ => find(recipe, &plan),
     };
     match (compiled, choice) {
         (Some(engine), _) => Ok((engine, None)),
-        (None, Some(Choice::Compiled)) => Err(format!("there is no compiled kernel for `{name}`; {how}")),
+        (None, Some(Choice::Compiled)) => Err(format!("there is no compiled kernel for `{name}`; {how}").into()),
         (None, Some(Choice::Interpreted)) => Ok((Box::new(Interpreted::new(plan)), None)),
         (None, None) => {
             let note = format!("`{name}` has no compiled kernel and is interpreted, which is slower; {how}");

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use energyc::cli::outcome::{Outcome, message};
 use energyc::cli::{read, shipped};
-use energyc::plan::Plan;
+use energyc::plan::Valid;
 use energyc::plan::graph::Op;
 use energyc::plan::schedule::{Pass, Step};
 use energyc::simplify::Options;
@@ -168,9 +168,9 @@ fn serve(contender: &str, recipe: &std::path::Path, size: Size, color: bool) -> 
     }
 }
 
-fn plan_of(recipe: &energyc::check::Recipe) -> Result<Plan, String> {
+fn plan_of(recipe: &energyc::check::Recipe) -> Result<Valid, String> {
     let options = Options::default();
-    plan::plan(&derive::derive(recipe, &options), &options).map_err(|why| why.0)
+    plan::plan(&derive::derive(recipe, &options), &options).map_err(|why| why.to_string())
 }
 
 /// Tokens of a long sequence.
@@ -300,7 +300,7 @@ fn contenders(name: &str, size: Size) -> Vec<Contender> {
 }
 
 /// Floating-point operations of matrix products, forward and backward, over what is seen.
-fn flops(plan: &Plan, size: Size) -> f64 {
+fn flops(plan: &energyc::plan::Plan, size: Size) -> f64 {
     let (n, d) = (size.tokens as f64, size.head as f64);
     let pairs = n * (n + 1.0) / 2.0;
     let of_pass = |pass: &Pass| -> f64 {

@@ -25,7 +25,7 @@ use std::process::ExitCode;
     version,
     arg_required_else_help = true,
     after_help = "A recipe FILE that does not exist but names a shipped recipe means that recipe.\n\
-                  Exit codes: 0 all is well, 1 the recipe or an input is wrong, 2 wrong usage.\n\n\
+                  Exit codes: 0 all is well, 1 the recipe or an input is wrong, 2 wrong usage, 3 an internal error.\n\n\
                   Examples:\n  energyrun apply --recipe softmax --input in.safetensors --output out.safetensors"
 )]
 pub struct Args {

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use energy_kernels::{Call, Gradient, Kernel, Session, Size};
 use energyc::check::Recipe;
 use energyc::kernel::recipe_hash;
-use energyc::plan::Plan;
+use energyc::plan::Valid;
 
 /// An emitted kernel, and the plan it was emitted from.
 struct Compiled {
@@ -16,7 +16,7 @@ struct Compiled {
 }
 
 /// The compiled kernel of a recipe, if there is one.
-pub fn find(recipe: &Recipe, plan: &Plan) -> Option<Box<dyn Engine>> {
+pub fn find(recipe: &Recipe, plan: &Valid) -> Option<Box<dyn Engine>> {
     let kernel = energy_kernels::find(&recipe_hash(recipe))?;
     Some(Box::new(Compiled { kernel, plan: Interpreted::new(plan.clone()) }))
 }

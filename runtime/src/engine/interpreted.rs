@@ -4,7 +4,7 @@ use super::{Engine, Forward, Gradients, gathered};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
 use energyc::interpret::{Head, HeadDropout, run_head};
 use energyc::ir::{Leaf, Role};
-use energyc::plan::Plan;
+use energyc::plan::Valid;
 use energyc::plan::schedule::{Domain, Pass};
 use energyc::primitives::dropout::Dropout;
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 /// A plan and nothing more.
 #[derive(Clone, Debug)]
 pub struct Interpreted {
-    plan: Plan,
+    plan: Valid,
 }
 
 /// The outputs and the saved values of a pass: over one head, or over all of them one after the other.
@@ -22,7 +22,7 @@ struct Values {
 }
 
 impl Interpreted {
-    pub fn new(plan: Plan) -> Interpreted {
+    pub fn new(plan: Valid) -> Interpreted {
         Interpreted { plan }
     }
 

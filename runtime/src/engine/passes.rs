@@ -8,7 +8,7 @@ use energyc::check::Recipe;
 use energyc::kernel::{Interface, interface, recipe_hash};
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
-use energyc::{derive, plan};
+use energyc::{derive, pipeline, plan};
 use std::sync::Arc;
 
 /// The passes of one recipe, to be opened for every layer.
@@ -23,8 +23,14 @@ impl Passes {
     /// A compiled kernel if there is one.
     pub fn new(recipe: &Recipe) -> Result<Passes, String> {
         let options = Options::default();
-        let plan = plan::plan(&derive::derive(recipe, &options), &options);
-        let plan = plan.map_err(|why| format!("`{}` cannot be run: {}", recipe.name, why.0))?;
+        let kernel = energy_kernels::find(&recipe_hash(recipe));
+        let derivation = derive::derive(recipe, &options);
+        // A kernel that is compiled in was checked when it was built.
+        let plan = match kernel {
+            Some(_) => plan::plan(&derivation, &options),
+            None => pipeline::trusted_plan(&derivation, &options),
+        };
+        let plan = plan.map_err(|why| format!("`{}` cannot be run: {why}", recipe.name))?;
         let Interface { inputs, .. } = interface(&plan);
         if plan.backward.outputs.is_empty() {
             return Err(format!(
@@ -33,7 +39,7 @@ impl Passes {
             ));
         }
         Ok(Passes {
-            kernel: energy_kernels::find(&recipe_hash(recipe)),
+            kernel,
             plan: Arc::new(Interpreted::new(plan)),
             inputs: inputs.into_iter().map(|(_, input)| input).collect(),
         })

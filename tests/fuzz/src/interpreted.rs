@@ -17,7 +17,7 @@ use energyc::derive::{self, Derivation};
 use energyc::interpret::{Head, HeadSize, run_head};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
-use energyc::plan::{self, Plan};
+use energyc::plan::{self, Valid};
 use energyc::primitives::decay;
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
@@ -35,7 +35,7 @@ const DRAWS: usize = 3;
 pub struct Compiled {
     pub recipe: Recipe,
     pub derivation: Derivation,
-    pub plan: Plan,
+    pub plan: Valid,
 }
 
 /// The recipe, the codes it is refused with, or the panic.
@@ -51,7 +51,7 @@ pub fn compiled(recipe: Recipe) -> Result<Result<Compiled, String>, Failure> {
     let options = Options::default();
     let derivation = catching("derive", || derive::derive(&recipe, &options))?;
     let plan = catching("plan", || plan::plan(&derivation, &options))?;
-    Ok(plan.map(|plan| Compiled { recipe, derivation, plan }).map_err(|why| why.0))
+    Ok(plan.map(|plan| Compiled { recipe, derivation, plan }).map_err(|why| why.to_string()))
 }
 
 /// Compares at several points; the seed decides which.

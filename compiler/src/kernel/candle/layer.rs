@@ -162,7 +162,7 @@ pub fn learned_value(param: &Param) -> Result<TokenStream, Unsupported> {
     let (key, init) = (&param.name, init(param).unwrap_or_else(Expr::one));
     if numbers::mentions(&init, "N") {
         let message = format!("`{key}` starts at a number that depends on N, which a layer learns to know too late");
-        return Err(Unsupported(message));
+        return Err(Unsupported::formula(message));
     }
     let value = numbers::arithmetic(&init)?;
     let shape = if is_per_head(param) { quote!(config.heads) } else { quote!(1) };

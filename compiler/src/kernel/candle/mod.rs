@@ -56,10 +56,10 @@ impl<'a> Subject<'a> {
         let tokens: Vec<Leaf> =
             inputs.iter().filter(|leaf| matches!(leaf.role, Role::Key | Role::Value)).cloned().collect();
         if tokens.is_empty() {
-            return Err(Unsupported("it looks at no attended token".to_string()));
+            return Err(Unsupported::formula("it looks at no attended token".to_string()));
         }
         if plan.backward.outputs.is_empty() {
-            return Err(Unsupported("its direction depends on nothing a layer learns".to_string()));
+            return Err(Unsupported::formula("its direction depends on nothing a layer learns".to_string()));
         }
         Ok(Subject {
             plan,

@@ -109,7 +109,7 @@ pub fn arithmetic(e: &Expr) -> Result<TokenStream, Unsupported> {
             let (a, b, x, y) = (a?, b?, x?, y?);
             quote!(if #a <= #b { #x } else { #y })
         }
-        _ => return Err(Unsupported("a parameter of it is no number a layer can compute".to_string())),
+        _ => return Err(Unsupported::formula("a parameter of it is no number a layer can compute".to_string())),
     })
 }
 

@@ -235,12 +235,12 @@ impl Tensors {
             Op::Sum(axis, x) if axis.space == Space::Model => {
                 let x = traverse::rename(x, *axis, inputs::z().axes[1]);
                 if x.axes().iter().filter(|axis| axis.space == Space::Model).count() > 1 {
-                    return Err(Unsupported("its optimizer multiplies by a matrix".to_string()));
+                    return Err(Unsupported::formula("its optimizer multiplies by a matrix".to_string()));
                 }
                 let x = self.tensor(&x)?;
                 quote!(#x.broadcast_as(z.shape())?.sum_keepdim(2)?)
             }
-            _ => return Err(Unsupported("its optimizer does more than a layer can with a token".to_string())),
+            _ => return Err(Unsupported::formula("its optimizer does more than a layer can with a token".to_string())),
         })
     }
 
@@ -278,6 +278,6 @@ fn parameter(leaf: &Leaf) -> Result<TokenStream, Unsupported> {
     let name = names::input(leaf);
     match leaf.role {
         Role::Param => Ok(quote!(self.#name.reshape((1, 1, 1))?)),
-        _ => Err(Unsupported(format!("its optimizer looks at {}", leaf.name))),
+        _ => Err(Unsupported::formula(format!("its optimizer looks at {}", leaf.name))),
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Subject, numbers, op};
 use crate::ir::rational::to_f64;
-use crate::ir::{Axis, Entropy, Func, Leaf, Rational, Role};
+use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, Role};
 use crate::kernel::loops::note;
 use crate::kernel::names;
 use crate::plan::Unsupported;
@@ -114,8 +114,8 @@ fn value(subject: &Subject, id: Id) -> Result<TokenStream, Unsupported> {
             let (scores, scale, p) = (x(scores), numbers::float(scale), numbers::float(p));
             quote!(seen.threshold(&#scores, #scale, #p)?)
         }
-        Op::Solve { matrix, right } => solve(matrix, *right),
-        _ => return Err(Unsupported("its direction sums over queries".to_string())),
+        Op::Solve { matrix, right } => solve(graph, matrix, *right),
+        _ => return Err(Unsupported::formula("its direction sums over queries".to_string())),
     })
 }
 
@@ -209,11 +209,21 @@ fn mapped(graph: &Graph, map: &Map, xs: &[Id]) -> TokenStream {
             let x = x(&xs[0]);
             quote!(tensor::positive(&#x)?)
         }
+        Map::Spread(axes) => {
+            let x = x(&xs[0]);
+            spread(&quote!(#x), *axes)
+        }
         Map::Select => {
             let xs = xs.iter().map(x);
             quote!(tensor::select(#(&#xs),*)?)
         }
     }
+}
+
+/// A value along axes it may not change along.
+fn spread(x: &TokenStream, axes: AxisSet) -> TokenStream {
+    let [t, n, e] = [Axis::T, Axis::N, Axis::E].map(|axis| axes.contains(axis));
+    quote!(tensor::spread(&#x, size, [#t, #n, #e])?)
 }
 
 /// (scale, p) of the threshold τ with Σ [scale·s − τ]₊^p = 1.
@@ -228,7 +238,7 @@ fn threshold(kind: &Entropy) -> (f64, f64) {
     }
 }
 
-fn solve(matrix: &[Entry], right: Id) -> TokenStream {
+fn solve(graph: &Graph, matrix: &[Entry], right: Id) -> TokenStream {
     let x = |id: &Id| names::value(*id);
     let entries = matrix.iter().map(|entry| match entry {
         Entry::Diagonal(d) => {
@@ -240,12 +250,17 @@ fn solve(matrix: &[Entry], right: Id) -> TokenStream {
             quote!(tensor::outer(&#a, &#b)?)
         }
         Entry::Moment(w, a, b) => {
-            let (w, a, b) = (x(w), x(a), x(b));
+            let w = x(w);
+            let [a, b] = [a, b].map(|side| {
+                let (value, axes) = (x(side), graph.axes(*side).with(Axis::N).with(Axis::E));
+                spread(&quote!(#value), axes)
+            });
             quote!(seen.moment(&#w, &#a, &#b)?)
         }
     });
     let sum = entries.reduce(|sum, entry| quote!(#sum.broadcast_add(&#entry)?));
     let right = x(&right);
+    let right = spread(&quote!(#right), AxisSet::of(&[Axis::T, Axis::E]));
     quote! { {
         let matrix = #sum;
         tensor::solve(&matrix, &#right)?

@@ -3,6 +3,7 @@
 use crate::ir::Expr;
 use crate::simplify::{Limits, Objective, proof::Lemma};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// What an outcome depends on, besides the rules.
 #[derive(Clone, PartialEq)]
@@ -24,7 +25,9 @@ impl Hash for Key {
 /// What became of a region.
 #[derive(Clone, Debug)]
 pub struct Found {
-    pub lemma: Lemma,
+    pub lemma: Arc<Lemma>,
     pub hit_limit: bool,
     pub rejected: Vec<String>,
+    /// What it took to find out.
+    pub work: usize,
 }

@@ -36,6 +36,8 @@ pub enum Condition {
     Positive(&'static str),
     /// The term extends along some axis.
     Extended(&'static str),
+    /// The axis is one of tokens: what is named after its weights is a quantity per token.
+    OfTokens(&'static str),
     /// The term is not a bare constant.
     NotConstant(&'static str),
     /// The term is not written as a sum itself; about search, not about truth.
@@ -173,6 +175,7 @@ impl Condition {
             Condition::Positive(v) => term(v).is_some_and(|e| e.sign() == Sign::Positive),
             Condition::NotConstant(v) => term(v).is_some_and(|e| e.as_const().is_none()),
             Condition::Extended(v) => term(v).is_some_and(|e| !e.axes().is_empty()),
+            Condition::OfTokens(i) => axis(i).is_some_and(|i| i.space == Space::Token),
             Condition::NotSum(_) | Condition::NotProduct(_) => true,
         }
     }

@@ -57,6 +57,13 @@ pub fn power(x: &Tensor, r: f64) -> Result<Tensor> {
     choose(&has_value, &y, &number(0.0, x)?)
 }
 
+/// A value as long as it can be along queries, tokens and components, where that is said.
+pub fn spread(x: &Tensor, size: &Size, [t, n, e]: [bool; 3]) -> Result<Tensor> {
+    let length = |is_whole: bool, i: usize, whole: usize| if is_whole { whole } else { x.dims()[i] };
+    let shape = (length(t, 2, size.queries), length(n, 3, size.tokens), length(e, 4, size.head));
+    x.broadcast_as((size.batch, size.heads, shape.0, shape.1, shape.2))
+}
+
 /// Vectors of queries `[B, queries, H·d_h]` along their axes.
 pub fn rows(x: &Tensor, size: &Size) -> Result<Tensor> {
     x.reshape((size.batch, size.queries, size.heads, size.head))?.transpose(1, 2)?.contiguous()?.unsqueeze(3)

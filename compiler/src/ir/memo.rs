@@ -1,0 +1,26 @@
+//! Tables over terms. A term carries its hash, so its table has nothing left to hash.
+
+use super::expr::Expr;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What is known of terms.
+pub type Memo<V> = HashMap<Expr, V, BuildHasherDefault<Stored>>;
+/// Terms that were met.
+pub type Seen = HashSet<Expr, BuildHasherDefault<Stored>>;
+
+/// Takes the hash that a term has stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stored(u64);
+
+impl Hasher for Stored {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,63 @@
+//! Recipes nobody shipped, each of which once panicked or computed something else than its formula: the plan against the
+//! reference interpreter, forward, energy, backward and energy backward, over every mask and awkward sizes.
+
+mod chain;
+
+use chain::{Case, agree, masks};
+use energyc::interpret::HeadSize;
+
+/// What a recipe says beyond its name.
+const RECIPES: &[(&str, &str)] = &[
+    // Results that do not depend on the component.
+    ("number_per_query", "local l() { E = sum(q + k) } global g() { F = sum(E^2) / 2 } optimizer gd; values tied;"),
+    ("product_of_sums", "local l() { E = sum(q) * sum(k) } global lse; optimizer gd;"),
+    ("product_of_sums_tied", "local l() { E = sum(q) * sum(k) } global g() { F = sum(E^2) / 2 } optimizer gd; values tied;"),
+    ("norm_times_sum", "local l() { E = norm(q) * sum(k) } global lse; optimizer gd; values tied;"),
+    ("sum_of_query_and_token", "local l() { E = sum(q + k) } global lse; optimizer gd;"),
+    // Constants inside of sums over components.
+    ("constant_in_sum", "local l() { E = log(sum(1 + (q - k)^2)) } global lse; optimizer gd;"),
+    ("constant_in_sum_tied", "local l() { E = log(sum(1 + (q - k)^2)) } global square_sum; optimizer gd; values tied;"),
+    ("size", "local l() { E = log(d_h + norm(q - k)^2) } global lse; optimizer gd;"),
+    // Log-sum-exp over components.
+    ("log_of_dot", "local l() { E = -log(dot(exp(q), exp(k))) } global lse; optimizer gd;"),
+    ("log_of_sum_tied", "local l() { E = log(sum(exp(q * k))) } global square_sum; optimizer gd; values tied;"),
+    // Sums that come apart.
+    ("gated_tied", "local abs_dot; global gated_square_sum; optimizer gd; values tied;"),
+    ("decayed_tied", "local abs_dot; global gated_square_sum(gamma = decay(sigmoid)); optimizer gd; values tied;"),
+    ("dot_and_sum", "local l() { E = dot(q, k) + sum(q) } global square_sum; optimizer gd;"),
+    ("flat_newton", "local l() { E = sum(q + k) } global square_sum; optimizer newton(solve = taylor(1), eps = 1);"),
+    ("exponentials", "local l() { E = dot(exp(q), exp(-k)) } global lse; optimizer gd;"),
+    ("hellinger", "local l() { E = sum((sqrt(exp(q)) - sqrt(exp(k)))^2) } global lse; optimizer gd;"),
+    ("product_and_query", "local l() { E = sum(q * k + q) } global g() { F = -sum(E^2) / 2 } optimizer gd;"),
+    ("bregman", "local l() { E = sum(exp(q)) - sum(exp(k) * (1 + q - k)) } global g() { F = -log(1 + sum(exp(-E))) } optimizer gd;"),
+    ("squared_tanh", "local l() { E = sum(tanh(q - k)^2) } global g() { F = -sum(E^2) / 2 } optimizer gd;"),
+    // A Hessian that is 0, and one that is unbounded at a kink.
+    ("no_curvature", "local dot; global g() { F = sum(E) } optimizer newton(eps = 1);"),
+];
+
+const SIZES: [(usize, usize, usize); 5] = [(5, 5, 4), (1, 1, 3), (2, 7, 3), (50, 50, 2), (6, 6, 1)];
+
+#[test]
+fn plans_of_unseen_recipes_compute_what_the_formulas_say() {
+    let only = std::env::var("ONLY").ok();
+    let mut failed = Vec::new();
+    for (name, sections) in RECIPES.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
+        let outcome = std::panic::catch_unwind(|| {
+            let case = Case::read(&format!("recipe {name} {{ {sections} }}"));
+            for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
+                let size = HeadSize { queries, tokens, head };
+                for (mask, visible) in masks(queries, tokens, case.has_decay()) {
+                    let env = case.sample(size, &visible, 3 + i as u64);
+                    let what = format!("{name} {size:?} {mask}");
+                    let expected = case.reference(&env);
+                    agree(&what, &expected, &case.planned::<f64>(&env, &visible), 1e-8);
+                    agree(&what, &expected, &case.planned_by::<f64>(case.plan.passes(), &env, &visible), 1e-8);
+                }
+            }
+        });
+        if outcome.is_err() {
+            failed.push(*name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
