@@ -2,6 +2,7 @@
 
 use crate::catching::catching;
 use crate::commands;
+use crate::compiled;
 use crate::failure::Failure;
 use crate::interpreted;
 use crate::shrink;
@@ -37,27 +38,48 @@ pub fn draw(seed: u64, tally: &mut Tally) -> Result<(Recipe, energyc::check::Rec
     }
 }
 
-/// What looks at one recipe at a time.
+/// What looks at recipes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
     /// The plan interpreter beside the evaluator.
     Interpreted,
     /// The commands of `energyc`.
     Commands,
+    /// Emitted kernels beside the evaluator.
+    Compiled,
 }
 
 impl Look {
-    pub const ALL: [Look; 2] = [Look::Interpreted, Look::Commands];
+    pub const ALL: [Look; 3] = [Look::Interpreted, Look::Commands, Look::Compiled];
+
+    /// How many recipes go together, in one crate.
+    pub fn together(self) -> u64 {
+        match self {
+            Look::Interpreted | Look::Commands => 1,
+            Look::Compiled => 40,
+        }
+    }
 
     pub fn name(self) -> &'static str {
         match self {
             Look::Interpreted => "interpreted",
             Look::Commands => "commands",
+            Look::Compiled => "compiled",
         }
     }
 
     pub fn parse(name: &str) -> Option<Look> {
         Look::ALL.into_iter().find(|look| look.name() == name)
+    }
+
+    /// What is wrong with recipes that are looked at together.
+    fn at_all(self, recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>> {
+        match self {
+            Look::Compiled => compiled::look(recipes, tally),
+            Look::Interpreted | Look::Commands => {
+                recipes.iter().map(|(recipe, seed)| try_recipe(recipe, self, *seed).err()).collect()
+            }
+        }
     }
 
     fn at(self, recipe: &Recipe, checked: energyc::check::Recipe, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
@@ -67,6 +89,10 @@ impl Look {
                 commands::check(&print::recipe(recipe), folder.path())?;
                 tally.compared += 1;
                 Ok(())
+            }
+            Look::Compiled => {
+                let failure = self.at_all(&[(recipe.clone(), seed)], tally).pop().flatten();
+                failure.map_or(Ok(()), Err)
             }
             Look::Interpreted => match interpreted::compiled(checked)? {
                 Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
@@ -105,8 +131,61 @@ pub fn one(seed: u64, look: Look, tally: &mut Tally) -> Option<Found> {
     find
 }
 
+/// The recipes of several seeds, together.
+pub fn several(seeds: &[u64], look: Look, tally: &mut Tally) -> Vec<Found> {
+    let start = Instant::now();
+    let mut found = vec![];
+    let mut recipes = vec![];
+    for &seed in seeds {
+        tally.recipes += 1;
+        match draw(seed, tally) {
+            Err(find) => found.push(*find),
+            Ok((recipe, _)) => recipes.push((recipe, seed)),
+        }
+    }
+    let failures = look.at_all(&recipes, tally);
+    for ((recipe, seed), failure) in recipes.into_iter().zip(failures) {
+        found.extend(failure.map(|failure| Found { seed, recipe, failure }));
+    }
+    tally.took(start.elapsed() / seeds.len().max(1) as u32, seeds.first().copied().unwrap_or_default());
+    found.iter().for_each(|find| tally.fail(&find.failure.kind()));
+    found
+}
+
+/// The same as [`smallest`] with many neighbours at once, in rounds.
+fn smallest_of_many(found: &Found, look: Look) -> Found {
+    let kind = found.failure.kind();
+    let mut best = found.clone();
+    let mut from = 0;
+    for _ in 0..ROUNDS {
+        let valid = |recipe: &Recipe| matches!(interpreted::checked(&print::recipe(recipe)), Ok(Ok(_)));
+        let neighbours = shrink::neighbours(&best.recipe);
+        let some: Vec<(usize, Recipe)> =
+            neighbours.into_iter().enumerate().skip(from).filter(|(_, recipe)| valid(recipe)).take(AT_ONCE).collect();
+        let Some((last, _)) = some.last() else { break };
+        let recipes: Vec<(Recipe, u64)> = some.iter().map(|(_, recipe)| (recipe.clone(), found.seed)).collect();
+        let Ok(failures) = catching("shrink", || look.at_all(&recipes, &mut Tally::default())) else { break };
+        let hit = failures.into_iter().zip(&some).find_map(|(failure, (at, recipe))| {
+            let failure = failure.filter(|failure| failure.kind() == kind)?;
+            Some((*at, Found { seed: found.seed, recipe: recipe.clone(), failure }))
+        });
+        match hit {
+            Some((at, find)) => (from, best) = (at, find),
+            None => from = last + 1,
+        }
+    }
+    best
+}
+
+/// Crates that are built to make a recipe smaller, and recipes in each.
+const ROUNDS: usize = 16;
+const AT_ONCE: usize = 8;
+
 /// The smallest recipe that fails in the same way, and how it fails.
 pub fn smallest(found: &Found, look: Look) -> Found {
+    if look.together() > 1 {
+        return smallest_of_many(found, look);
+    }
     let kind = found.failure.kind();
     let failure_of = |recipe: &Recipe| {
         // A neighbour may be nonsense that only the evaluator stumbles over.

@@ -4,6 +4,8 @@ pub mod catching;
 pub mod closed;
 pub mod commands;
 pub mod compare;
+pub mod compiled;
+pub mod crates;
 pub mod evaluate;
 #[cfg(test)]
 mod evaluate_tests;
@@ -28,3 +30,4 @@ pub mod supervise;
 pub mod tally;
 pub mod tape;
 pub mod tree;
+pub mod words;

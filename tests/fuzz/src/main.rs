@@ -20,6 +20,8 @@ enum Engine {
     Interpreted,
     /// Every command of the compiler's
     Commands,
+    /// Emitted kernels in single precision
+    Compiled,
     All,
 }
 
@@ -28,6 +30,7 @@ impl Engine {
         match self {
             Engine::Interpreted => &[Look::Interpreted],
             Engine::Commands => &[Look::Commands],
+            Engine::Compiled => &[Look::Compiled],
             Engine::All => &Look::ALL,
         }
     }
@@ -78,6 +81,8 @@ enum Command {
         from: u64,
         recipes: u64,
         #[arg(long)]
+        together: u64,
+        #[arg(long)]
         keep_going: bool,
         #[arg(long)]
         no_shrinking: bool,
@@ -108,8 +113,8 @@ fn main() -> ExitCode {
                 }
             }
         }
-        Command::Work { look, seed, from, recipes, keep_going, no_shrinking } => {
-            let run = Run { look, recipes, seed, keep_going, shrinks: !no_shrinking };
+        Command::Work { look, seed, from, recipes, together, keep_going, no_shrinking } => {
+            let run = Run { look, recipes, seed, keep_going, shrinks: !no_shrinking, together };
             with_a_large_stack(move || supervise::work(run, from));
             ExitCode::SUCCESS
         }
@@ -117,7 +122,9 @@ fn main() -> ExitCode {
             let mut all_good = true;
             for &look in engine.looks() {
                 let mut tally = Tally::default();
-                supervise::supervise(Run { look, recipes, seed, keep_going, shrinks: !no_shrinking }, &mut tally);
+                let together = look.together();
+                let run = Run { look, recipes, seed, keep_going, shrinks: !no_shrinking, together };
+                supervise::supervise(run, &mut tally);
                 println!("{}: {tally}", look.name());
                 all_good &= tally.failures.is_empty();
             }

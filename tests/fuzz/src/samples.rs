@@ -77,15 +77,27 @@ pub fn draw(meaning: &Meaning, shape: (usize, usize, usize), mask: Mask, random:
         match &parameter.value {
             Value::Gate => drop(point.gates.insert(name, weights())),
             Value::Decay => drop(point.decays.insert(name, weights())),
+            _ => {}
+        }
+    }
+    set_numbers(meaning, &mut point, random);
+    point
+}
+
+/// Gives the parameters values for the point's sizes.
+pub fn set_numbers(meaning: &Meaning, point: &mut Point, random: &mut Random) {
+    let sizes = point.sizes;
+    for parameter in &meaning.parameters {
+        let name = parameter.name.clone();
+        match &parameter.value {
             Value::Fixed(value) => drop(point.numbers.insert(name, number(value, sizes))),
             Value::Learn { init, .. } => {
                 let value = number(init, sizes) * random.between(0.85, 1.2);
                 point.numbers.insert(name, value);
             }
-            Value::Term(_) | Value::Way(_) => {}
+            Value::Gate | Value::Decay | Value::Term(_) | Value::Way(_) => {}
         }
     }
-    point
 }
 
 /// The value of a term over sizes.

@@ -61,6 +61,13 @@ pub fn agree(
     Ok(true)
 }
 
+/// The largest difference of the directions without their parts along q, relative to the largest entry.
+pub fn tangential_gap(point: &Point, expected: &Arrays, got: &Arrays) -> f64 {
+    let [x, y] = [expected, got].map(|arrays| tangential(&arrays["out"], &point.q, point.sizes.head));
+    let largest = x.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
+    x.iter().zip(&y).map(|(x, y)| (x - y).abs() / largest).fold(0.0, f64::max)
+}
+
 /// Rows without their part along the rows of `q`.
 fn tangential(x: &[f64], q: &[f64], head: usize) -> Vec<f64> {
     let rows = x.chunks(head).zip(q.chunks(head));

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// What begins a line that is not to be shown.
 const MARK: char = '\u{1}';
 /// A worker may be silent for so long.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// A single recipe tried in a process of its own may take so long, and all tries for a smaller one together.
 const TRY: Duration = Duration::from_secs(60);
 const TRIES: Duration = Duration::from_secs(240);
@@ -30,21 +30,35 @@ pub struct Run {
     pub seed: u64,
     pub keep_going: bool,
     pub shrinks: bool,
+    /// How many recipes go together.
+    pub together: u64,
 }
 
 /// Runs recipes in workers; shows what they find.
 pub fn supervise(run: Run, tally: &mut Tally) {
-    let mut next = 0;
-    while next < run.recipes {
-        match worker(run, &mut next, tally) {
+    supervise_from(run, &mut 0, tally);
+}
+
+fn supervise_from(run: Run, next: &mut u64, tally: &mut Tally) {
+    while *next < run.recipes {
+        match worker(run, next, tally) {
             None => return,
+            // Somebody of them; each by itself, then.
+            Some(_) if run.together > 1 => {
+                let end = run.recipes.min(*next + run.together);
+                let each = Run { recipes: end, together: 1, ..run };
+                supervise_from(each, next, tally);
+                if *next < end {
+                    return;
+                }
+            }
             Some(how) => {
-                let seed = fuzz::seed_of(run.seed, next);
+                let seed = fuzz::seed_of(run.seed, *next);
                 let failure = Failure::Crash { how };
                 tally.recipes += 1;
                 tally.fail(&failure.kind());
                 crashed(run, seed, failure);
-                next += 1;
+                *next += 1;
                 if !run.keep_going {
                     return;
                 }
@@ -57,6 +71,7 @@ pub fn supervise(run: Run, tally: &mut Tally) {
 fn worker(run: Run, next: &mut u64, tally: &mut Tally) -> Option<String> {
     let mut command = Command::new(std::env::current_exe().expect("a program"));
     command.args(["work", run.look.name(), &run.seed.to_string(), &next.to_string(), &run.recipes.to_string()]);
+    command.args(["--together", &run.together.to_string()]);
     if run.keep_going {
         command.arg("--keep-going");
     }
@@ -104,19 +119,26 @@ pub fn with_a_large_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
 
 /// What a worker does.
 pub fn work(run: Run, from: u64) {
-    for n in from..run.recipes {
+    let mut n = from;
+    while n < run.recipes {
+        let last = run.recipes.min(n + run.together);
+        let seeds: Vec<u64> = (n..last).map(|n| fuzz::seed_of(run.seed, n)).collect();
         let mut tally = Tally::default();
-        let found = fuzz::one(fuzz::seed_of(run.seed, n), run.look, &mut tally);
-        if let Some(found) = &found {
+        let found = match run.look.together() {
+            1 => fuzz::one(seeds[0], run.look, &mut tally).into_iter().collect(),
+            _ => fuzz::several(&seeds, run.look, &mut tally),
+        };
+        for found in &found {
             println!("{}", fuzz::report(found));
             if run.shrinks {
                 println!("  smallest: {}", fuzz::report(&fuzz::smallest(found, run.look)));
             }
         }
-        println!("{MARK}{n} {}", tally.encode());
-        if found.is_some() && !run.keep_going {
+        println!("{MARK}{} {}", last - 1, tally.encode());
+        if !found.is_empty() && !run.keep_going {
             return;
         }
+        n = last;
     }
 }
 

@@ -1,0 +1,368 @@
+//! Recipes as emitted kernels: many in one crate, built and run on inputs from a file, in single precision, beside the
+//! evaluator at the same rounded inputs.
+//!
+//! How far a number may be off is measured: every input is moved by as much as rounding moves it, a few times, and what the
+//! result moves by then is what its condition is. A kernel is allowed a multiple of that and of the largest entry's rounding.
+
+use crate::catching::catching;
+use crate::compare::{self, Arrays, Tolerance, differs};
+use crate::crates::{self, Crate};
+use crate::evaluate::{Limits, evaluate};
+use crate::expansion;
+use crate::failure::Failure;
+use crate::interpreted;
+use crate::meaning::{self, Meaning};
+use crate::point::Point;
+use crate::print;
+use crate::random::Random;
+use crate::samples::{self, LARGE, Mask, SMALL};
+use crate::sphere;
+use crate::tally::Tally;
+use crate::tree::Recipe;
+use crate::words::{OTHER_END, Reading, Words};
+use energyc::kernel::{Interface, interface};
+use energyc::pipeline::{self, Target};
+use energyc::simplify::Options;
+
+/// Half the distance of two numbers of single precision around 1.
+pub const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
+pub const TOLERANCE: Tolerance = Tolerance { relative: 512.0 * ROUNDING, absolute: 1e-6, movement: 64.0 };
+/// A tolerance above this share of an array's largest entry would not see much.
+pub const VAGUE: f64 = 0.05;
+/// Sources of more bytes are left out.
+pub const LONGEST: usize = 400_000;
+const DRAWS: usize = 4;
+const PERTURBATIONS: usize = 3;
+
+/// A recipe with its kernel.
+struct Subject<'a> {
+    /// Which of the recipes.
+    number: usize,
+    recipe: &'a Recipe,
+    meaning: Meaning,
+    structural: Vec<String>,
+    face: Interface,
+    source: String,
+}
+
+/// One call of a kernel: points by batch and head.
+struct Call {
+    batch: usize,
+    heads: usize,
+    points: Vec<Point>,
+    expected: Vec<(Arrays, Arrays)>,
+}
+
+/// Looks at recipes all at once; what is wrong with each.
+pub fn look(recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>> {
+    let mut failures: Vec<Option<Failure>> = recipes.iter().map(|_| None).collect();
+    let mut subjects = vec![];
+    for (number, (recipe, _)) in recipes.iter().enumerate() {
+        match subject(number, recipe, tally) {
+            Ok(subject) => subjects.extend(subject),
+            Err(failure) => failures[number] = Some(failure),
+        }
+    }
+    let sources: Vec<String> = subjects.iter().map(|subject| subject.source.clone()).collect();
+    let main = |left: &[usize]| program(left, &subjects);
+    let what =
+        Crate { name: "fuzz-kernels", dependencies: energyc::kernel::DEPENDENCIES, modules: &sources, main: &main };
+    let built = crates::build(&what);
+    for (i, detail) in &built.refused {
+        let failure = Failure::Refused { engine: "compiled".to_string(), detail: detail.clone() };
+        failures[subjects[*i].number] = Some(failure);
+    }
+    let mut words = Words::default();
+    let mut calls: Vec<(usize, Call)> = vec![];
+    for (i, subject) in subjects.iter().enumerate().filter(|(i, _)| !built.refused.contains_key(i)) {
+        let mut random = Random::new(recipes[subject.number].1);
+        for (shape, batch, heads) in shapes(&mut random) {
+            if let Some(call) = call(subject, shape, (batch, heads), &mut random, tally) {
+                write(&mut words, i, subject, &call);
+                calls.push((i, call));
+            }
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    words.write(&input);
+    // What is not optimized needs room on the stack.
+    let mut command = std::process::Command::new(&built.program);
+    command.arg(&input).arg(&output).env("RUST_MIN_STACK", (64 << 20).to_string());
+    let run = command.output().expect("kernels run");
+    let mut reading = Reading::open(&output);
+    for (i, call) in &calls {
+        let subject = &subjects[*i];
+        let failure = match read(&mut reading, subject, call) {
+            None => {
+                let said = String::from_utf8_lossy(&run.stderr);
+                let how = format!("the kernels' program ends with {}: {}", run.status, said.trim());
+                failures[subject.number].get_or_insert(Failure::Crash { how });
+                break;
+            }
+            Some(Err(failure)) => Some(failure),
+            Some(Ok(heads)) => check(subject, call, &heads, tally),
+        };
+        if let Some(failure) = failure {
+            failures[subject.number].get_or_insert(failure);
+        }
+    }
+    failures
+}
+
+/// A recipe's kernel; nothing where there is none to have.
+fn subject<'a>(number: usize, recipe: &'a Recipe, tally: &mut Tally) -> Result<Option<Subject<'a>>, Failure> {
+    let Ok(checked) = interpreted::checked(&print::recipe(recipe))? else { return Ok(None) };
+    let compiled = match interpreted::compiled(checked)? {
+        Ok(compiled) => compiled,
+        Err(why) => {
+            tally.unsupport(&why);
+            return Ok(None);
+        }
+    };
+    let emit = || pipeline::compile(&compiled.recipe, Target::Cpu, &Options::default());
+    let Ok(source) = catching("emit", emit)? else { return Ok(None) };
+    if source.len() > LONGEST {
+        tally.skip("a kernel that would take minutes to build");
+        return Ok(None);
+    }
+    let expansion = expansion::of(&compiled.derivation).filter(|_| meaning::needs_expansion(recipe));
+    if expansion.is_none() && meaning::needs_expansion(recipe) {
+        tally.skip("an expansion that is no number");
+        return Ok(None);
+    }
+    let face = catching("emit", || interface(&compiled.plan))?;
+    let meaning = Meaning::of(recipe, expansion.as_ref());
+    let structural = compiled.recipe.structural.iter().map(|(name, _)| name.clone()).collect();
+    Ok(Some(Subject { number, recipe, meaning, structural, face, source }))
+}
+
+/// ((queries, tokens, d_h), batch, heads).
+fn shapes(random: &mut Random) -> Vec<((usize, usize, usize), usize, usize)> {
+    let mut all = vec![(SMALL[0], 1, 1), (SMALL[1], 2, 2), (SMALL[2 + random.below(SMALL.len() - 2)], 1, 3)];
+    if random.one_in(5) {
+        all.push((LARGE, 1, 1));
+    }
+    all
+}
+
+/// Points that can be compared at; nothing where too many draws were in vain.
+fn call(
+    subject: &Subject,
+    shape: (usize, usize, usize),
+    (batch, heads): (usize, usize),
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Option<Call> {
+    let mask = random.pick(&Mask::ALL);
+    let mut points: Vec<Point> = vec![];
+    let mut expected = vec![];
+    for i in 0..batch * heads {
+        let mut found = None;
+        for _ in 0..DRAWS {
+            let mut point = samples::draw(&subject.meaning, shape, mask, random);
+            point.sizes.heads = heads;
+            point.sizes.model = heads * shape.2;
+            samples::set_numbers(&subject.meaning, &mut point, random);
+            // A mask belongs to a sequence, a number to a head.
+            if let Some(first) = (i % heads > 0).then(|| &points[i - i % heads]) {
+                point.visible = first.visible.clone();
+            }
+            if let Some(same_head) = i.checked_sub(heads).map(|j| &points[j]) {
+                point.numbers = same_head.numbers.clone();
+            }
+            let point = point.rounded();
+            match expectation(&subject.meaning, &point, random) {
+                Ok(arrays) => {
+                    found = Some((point, arrays));
+                    break;
+                }
+                Err(why) => tally.skip(&why),
+            }
+        }
+        let (point, arrays) = found?;
+        points.push(point);
+        expected.push(arrays);
+    }
+    Some(Call { batch, heads, points, expected })
+}
+
+/// What is right at a point, and how far rounding moves it.
+pub fn expectation(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<(Arrays, Arrays), String> {
+    let skip = |skip| format!("{skip:?}");
+    let outcome = compare::arrays(&evaluate(meaning, point, Limits::SINGLE).map_err(skip)?);
+    let mut perturbed = vec![];
+    for _ in 0..PERTURBATIONS {
+        let moved = evaluate(meaning, &point.perturbed(ROUNDING, random), Limits::SINGLE).map_err(skip)?;
+        perturbed.push(compare::arrays(&moved));
+    }
+    let kept = |name: &String| !name.starts_with("energy ");
+    let outcome: Arrays = outcome.into_iter().filter(|(name, _)| kept(name)).collect();
+    let movement = compare::movement(&outcome, &perturbed);
+    if compare::is_vague(&outcome, &movement, TOLERANCE, VAGUE) {
+        return Err("IllConditioned".to_string());
+    }
+    Ok((outcome, movement))
+}
+
+/// The kernels' program.
+fn program(left: &[usize], subjects: &[Subject]) -> String {
+    let arms: String = left.iter().map(|i| format!("            {i} => run_{i}(&mut input),\n")).collect();
+    let runs: String = left.iter().map(|i| runner(*i, &subjects[*i])).collect();
+    format!(
+        "{OTHER_END}
+fn intervals(input: &mut Reading, batch: usize, queries: usize) -> Vec<Vec<std::ops::Range<usize>>> {{
+    let interval = |input: &mut Reading| {{ let start = input.number(); start..input.number() }};
+    (0..batch).map(|_| (0..queries).map(|_| interval(input)).collect()).collect()
+}}
+{runs}
+fn main() {{
+    std::panic::set_hook(Box::new(|_| {{}}));
+    let paths: Vec<String> = std::env::args().collect();
+    let (mut input, mut output) = (Reading::open(&paths[1]), Words::default());
+    for _ in 0..input.number() {{
+        let result = match input.number() {{
+{arms}            _ => Err(\"no such module\".to_string()),
+        }};
+        put(&mut output, result);
+        output.write(&paths[2]);
+    }}
+}}
+"
+    )
+}
+
+/// What calls a kernel: all inputs in the order of its fields, then the cotangent.
+fn runner(i: usize, subject: &Subject) -> String {
+    let fields: Vec<&String> = subject.face.inputs.iter().map(|(field, _)| field).collect();
+    let reads: String = (0..fields.len()).map(|j| format!("    let input_{j} = input.array();\n")).collect();
+    let lent: String = fields.iter().enumerate().map(|(j, field)| format!("{field}: &input_{j}, ")).collect();
+    let gradients: String =
+        subject.face.gradients.iter().map(|field| format!("gradients.{}.clone(), ", field.name)).collect();
+    let backward = match subject.face.gradients.is_empty() {
+        true => String::new(),
+        false => "m::backward(&size, &visible, &inputs, &g, &saved, &mut gradients);".to_string(),
+    };
+    format!(
+        "
+#[allow(warnings)]
+fn run_{i}(input: &mut Reading) -> Result<Vec<Vec<f32>>, String> {{
+    use m{i} as m;
+    let [batch, heads, queries, tokens, head] = std::array::from_fn(|_| input.number());
+    let size = m::Size {{ batch, heads, queries, tokens, head }};
+    let seen = intervals(input, batch, queries);
+{reads}    let g = input.array();
+    caught(move || {{
+        let visible: Vec<m::Visible> = seen.into_iter().map(|v| m::Visible::new(v, tokens)).collect();
+        let inputs = m::Inputs {{ {lent}dropout: None }};
+        let mut saved = m::Saved::default();
+        let mut out = vec![0.0; batch * heads * queries * head];
+        m::forward(&size, &visible, &inputs, &mut saved, &mut out);
+        let mut energy = vec![0.0; batch * heads * queries];
+        m::energy(&size, &visible, &inputs, &mut energy);
+        let mut gradients = m::Gradients::new(&size);
+        {backward}
+        vec![out, energy, {gradients}]
+    }})
+}}
+"
+    )
+}
+
+fn write(words: &mut Words, i: usize, subject: &Subject, call: &Call) {
+    // The number of calls comes first.
+    if words.0.is_empty() {
+        words.number(0);
+    }
+    words.0[0] += 1;
+    let sizes = call.points[0].sizes;
+    for number in [i, call.batch, call.heads, sizes.queries, sizes.tokens, sizes.head] {
+        words.number(number);
+    }
+    for point in call.points.iter().step_by(call.heads) {
+        for interval in &point.visible {
+            words.number(interval.start);
+            words.number(interval.end);
+        }
+    }
+    for (_, name) in &subject.face.inputs {
+        let first = &call.points[0];
+        match name.as_str() {
+            "q" | "k" | "v" => words.array(call.points.iter().flat_map(|p| match name.as_str() {
+                "q" => p.q.clone(),
+                "k" => p.k.clone(),
+                _ => p.v.clone(),
+            })),
+            _ if first.gates.contains_key(name) => words.array(call.points.iter().flat_map(|p| p.gates[name].clone())),
+            _ if first.decays.contains_key(name) => {
+                words.array(call.points.iter().flat_map(|p| p.decays[name].clone()));
+            }
+            _ => words.array(call.points[..call.heads].iter().map(|p| p.numbers[name])),
+        }
+    }
+    words.array(call.points.iter().flat_map(|p| p.g.clone()));
+}
+
+/// What a call returned, by batch and head.
+fn read(reading: &mut Reading, subject: &Subject, call: &Call) -> Option<Result<Vec<Arrays>, Failure>> {
+    let count = reading.number()?;
+    if count == 0 {
+        let message = reading.text()?;
+        let place = "an emitted kernel".to_string();
+        return Some(Err(Failure::Panic { stage: "compiled".to_string(), message, location: place }));
+    }
+    let mut heads: Vec<Arrays> = call.points.iter().map(|_| Arrays::new()).collect();
+    let input_of = |field: &str| {
+        let known = subject.face.inputs.iter().find(|(name, _)| name == field);
+        known.map_or(field.to_string(), |(_, input)| input.clone())
+    };
+    let gradients = subject.face.gradients.iter().map(|field| format!("∂{}", input_of(&field.name)));
+    let names: Vec<String> = ["out".to_string(), "energy".to_string()].into_iter().chain(gradients).collect();
+    for name in names {
+        let array = reading.array()?;
+        let length = array.len() / heads.len();
+        for (head, part) in heads.iter_mut().zip(array.chunks(length.max(1))) {
+            head.insert(name.clone(), part.to_vec());
+        }
+    }
+    Some(Ok(heads))
+}
+
+/// Compares the gradients the kernel has; those of numbers that are not learned it has not.
+fn check(subject: &Subject, call: &Call, heads: &[Arrays], tally: &mut Tally) -> Option<Failure> {
+    for ((point, (expected, movement)), got) in call.points.iter().zip(&call.expected).zip(heads) {
+        let is_learned = |name: &str| {
+            let parameter = subject.meaning.parameters.iter().find(|p| p.name == name);
+            parameter.is_none_or(|p| !matches!(p.value, crate::tree::Value::Fixed(_)))
+                && !subject.structural.iter().any(|other| other == name)
+        };
+        let wanted = |name: &str| name.strip_prefix('∂').is_none_or(is_learned);
+        let expected: Arrays =
+            expected.iter().filter(|(name, _)| wanted(name)).map(|(n, x)| (n.clone(), x.clone())).collect();
+        if let Some(difference) = differs(&expected, movement, got, TOLERANCE) {
+            let is_along_query = subject.meaning.radius_of_query.is_some()
+                && (difference.name == "out" || difference.name.starts_with('∂'))
+                && sphere::tangential_gap(point, &expected, got) < 1e-3;
+            if is_along_query {
+                tally.skip("a direction along a query of fixed length");
+                continue;
+            }
+            let sizes = point.sizes;
+            let place = format!(
+                "{} queries, N = {}, d_h = {}, batch {}, H = {}, {:?}, {:?}",
+                sizes.queries,
+                sizes.tokens,
+                sizes.head,
+                call.batch,
+                call.heads,
+                point.visible.first(),
+                point.numbers
+            );
+            let detail = format!("{}\n    at {place}", difference.describe());
+            return Some(Failure::Wrong { engine: "compiled".to_string(), output: difference.name, detail });
+        }
+        tally.compared += 1;
+    }
+    let _ = subject.recipe;
+    None
+}
