@@ -2,7 +2,7 @@
 //! what goes wrong is a panic.
 #![allow(dead_code)]
 
-pub use energyc::verify::chain::{Values, head_size, masks, steps_of};
+pub use energyc::verify::chain::{Values, masks};
 
 use energyc::check::Recipe;
 use energyc::ir::eval::Env;
