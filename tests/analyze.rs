@@ -222,7 +222,7 @@ fn parameters_may_have_any_name() {
 
 fn signs(recipe: &Recipe) -> Vec<Definite> {
     let probe = Leaf::new(Role::Probe, 0, "u", &[Axis::T, Axis::E], Sign::Unknown);
-    parts(&recipe.energy, &inputs::q(), &probe, &Known::of(&recipe)).iter().map(|part| part.sign).collect()
+    parts(&recipe.energy, &inputs::q(), &probe, &Known::of(recipe)).iter().map(|part| part.sign).collect()
 }
 
 #[test]
