@@ -23,6 +23,8 @@ const NUDGE: f64 = 1e-12;
 const AMPLIFIED: f64 = 1e3;
 /// Where a nudge moves a value by more than this, relative to the largest, the place is too near a kink to say anything.
 const UNSTEADY: f64 = 1e-6;
+/// How much of an energy's size goes into the errors of what is made of differences of energies.
+const ROUNDED: f64 = 1e-3;
 /// Numbers an evaluation may touch; sizes beyond it are left out.
 const MOST_WORK: usize = 400_000_000;
 /// Draws after which a size is given up.
@@ -204,7 +206,13 @@ fn nudged(case: &Case, env: &Env, seed: u64) -> Env {
 }
 
 fn largest(x: &[f64]) -> f64 {
-    x.iter().fold(1e-3, |m: f64, x| if x.is_finite() { m.max(x.abs()) } else { m })
+    x.iter().fold(0.0, |m: f64, x| if x.is_finite() { m.max(x.abs()) } else { m })
+}
+
+/// What an error is relative to: the largest entry, or 1; where energies are large, their own rounding counts.
+fn scale_of(x: &[f64], all: &Values) -> f64 {
+    let energy = all.get("energy").map_or(0.0, |energy| largest(energy));
+    largest(x).max(1.0).max(ROUNDED * energy)
 }
 
 fn movement(a: &[f64], b: &[f64]) -> f64 {
@@ -213,7 +221,7 @@ fn movement(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn is_steady(expected: &Values, moved: &Values) -> bool {
-    expected.iter().all(|(name, x)| moved.get(name).is_some_and(|y| movement(x, y) <= UNSTEADY * largest(x)))
+    expected.iter().all(|(name, x)| moved.get(name).is_some_and(|y| movement(x, y) <= UNSTEADY * scale_of(x, expected)))
 }
 
 /// Holds what a plan gave against what is expected; a gradient that one of them leaves out is 0 in the other.
@@ -227,7 +235,7 @@ fn judge(expected: &Values, moved: &Values, got: &Values, what: &str, seen: &mut
         let length = expected.get(name).or(got.get(name)).map_or(0, Vec::len);
         let zero = vec![0.0; length];
         let [x, y, z] = [expected, got, moved].map(|values| values.get(name).unwrap_or(&zero));
-        let scale = largest(x);
+        let scale = scale_of(x, expected);
         let allowed = movement(x, z);
         if x.iter().any(|x| !x.is_finite()) || allowed > UNSTEADY * scale {
             seen.unsteady += 1;
