@@ -1,5 +1,6 @@
 //! The evaluator against itself and against what is known: finite differences of its energy and of its direction, softmax
 //! attention and its backward pass in closed form, sparsemax, and Newton's step.
+#![allow(clippy::needless_range_loop, reason = "entries are read by their numbers, as in the formulas")]
 
 use crate::compare::arrays;
 use crate::evaluate::{Limits, Outcome, evaluate};
