@@ -394,7 +394,8 @@ fn random_terms(kinds: &[Entropy], seed: u64) {
         let env = environment(std::slice::from_ref(&e), SIZES[0], true, &mut random);
         compared += usize::from(difference(&e, &e, &env).is_some());
         let objective = objectives()[done % 3];
-        let options = Options { objective, ..options.clone() };
+        // A budget of work for every term.
+        let options = Options { objective, ..options.clone().afresh() };
         let result = simplify(&e, &options);
         changed += usize::from(result.term != e);
         done += 1;
