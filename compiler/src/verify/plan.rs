@@ -3,7 +3,7 @@
 //! The plan interpreter runs every pass in f64, on sizes that reach every path of a kernel (beyond a register, a block of
 //! queries, a chunk of a scan; fewer queries than tokens; a query that sees nothing), and is held against the reference
 //! interpreter of the algebra. What may differ is what the problem itself allows: the formulas are evaluated once more at
-//! inputs that are off by [`NUDGE`], and a value may be as far away as that moves it, many times over.
+//! inputs that are off by `NUDGE`, and a value may be as far away as that moves it, many times over.
 
 use super::chain::{Case, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
