@@ -344,8 +344,10 @@ fn equiv_proves_or_refutes() {
     let folder = folder();
     file(&folder, "good.recipe", GOOD);
     file(&folder, "tied.recipe", TIED);
-    let same = run_in(folder.path(), &["equiv", "good.recipe", "softmax"]).exits(0).prints("term by term");
-    assert!(same.out.starts_with("proven\n"), "{same:?}");
+    for (other, words) in [("softmax", "term by term"), ("qknorm", "by sum-hoist")] {
+        let same = run_in(folder.path(), &["equiv", "good.recipe", other]).exits(0).prints(words);
+        assert!(same.out.starts_with("proven\n"), "{same:?}");
+    }
     for other in ["tied.recipe", "linear"] {
         let differ = run_in(folder.path(), &["equiv", "good.recipe", other]).exits(1);
         assert!(differ.out.starts_with("differ\n    "), "{differ:?}");

@@ -13,7 +13,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Random, sample};
 use crate::ir::tensor::Tensor;
-use crate::ir::{Axis, Expr, linear};
+use crate::ir::{Axis, Budget, Expr, linear};
 use crate::simplify::Options;
 use crate::verify::samples::{self, crossing, toward};
 use crate::verify::slopes::{self, moved};
@@ -25,6 +25,8 @@ const DISTANCES: [f64; 3] = [1e-3, 1e-5, 1e-7];
 /// A jump of the gradient, and a growth of the Hessian from one distance to the next, that is no rounding.
 const JUMP: f64 = 1e-3;
 const GROWTH: f64 = 4.0;
+/// Nodes that may be evaluated around kinks.
+const WORK: usize = 2_000_000;
 
 /// What stands in the way of the recipe's second-order step.
 pub fn obstacles(recipe: &Recipe, options: &Options) -> Vec<Diagnostic> {
@@ -50,11 +52,15 @@ fn not_twice_differentiable(
     if places.is_empty() {
         return None;
     }
+    let work = Budget::of(WORK);
     for seed in 0..SEEDS {
-        let (start, end) = (draw(derivation, &terms, sizes, 2 * seed), draw(derivation, &terms, sizes, 2 * seed + 1));
+        let [start, end] = [2 * seed, 2 * seed + 1].map(|seed| {
+            let drawn = draw(derivation, &terms, sizes, seed);
+            Env { work: work.clone(), ..drawn }
+        });
         let crossings = places.iter().filter_map(|kink| crossing(kink, &start, &end, &[]));
-        let points = crossings.chain(coincidences(&start)).collect::<Vec<Env>>();
-        for point in points {
+        let points = crossings.chain(coincidences(&start));
+        for point in points.take_while(|_| !work.is_spent()) {
             if let Some(what) = breaks(&gradient, &product, &point, &end) {
                 let name = &derivation.recipe.name;
                 let diagnostic = Diagnostic::new(Code::NotDifferentiable, format!("`{name}` asks for a Hessian, but {what}"))

@@ -10,7 +10,7 @@ use crate::check::recipe::Recipe;
 use crate::ir::eval::{Env, Sizes};
 use crate::ir::sample::{Random, sample};
 use crate::ir::tensor::Tensor;
-use crate::ir::{Axis, Expr, Leaf};
+use crate::ir::{Axis, Budget, Expr, Leaf};
 use crate::notation::symbol::subscript;
 use crate::notation::{Math, text};
 use crate::verify::samples::{number, start, within};
@@ -20,6 +20,9 @@ pub const SHAPES: [(usize, usize); 7] = [(1, 1), (2, 1), (1, 3), (2, 2), (4, 2),
 
 /// How far the tokens are spread, setting by setting.
 const SPREADS: [f64; 3] = [1.0, 3.0, 0.3];
+
+/// Nodes that may be evaluated in all settings together.
+const WORK: usize = 3_000_000;
 
 /// ‖q‖ and ‖k_i‖ may be this large.
 #[derive(Clone, Debug)]
@@ -41,6 +44,7 @@ pub struct Setting {
 
 /// Every setting for the inputs of some terms, inside the ball if there is one.
 pub fn settings(terms: &[Expr], recipe: &Recipe, ball: Option<&Ball>) -> Vec<Setting> {
+    let work = Budget::of(WORK);
     let mut all = Vec::new();
     for (tokens, head) in SHAPES {
         for (number, spread) in (0..).zip(SPREADS) {
@@ -48,7 +52,9 @@ pub fn settings(terms: &[Expr], recipe: &Recipe, ball: Option<&Ball>) -> Vec<Set
                 // Where nothing is learned, other draws are all that is new.
                 let seed = if at_start { number } else { number + SPREADS.len() as u64 };
                 let sizes = Sizes { queries: 1, tokens, head, model: 2, heads: 2 };
-                all.push(setting(terms, recipe, ball, sizes, seed, spread, at_start));
+                let mut drawn = setting(terms, recipe, ball, sizes, seed, spread, at_start);
+                drawn.env.work = work.clone();
+                all.push(drawn);
             }
         }
     }

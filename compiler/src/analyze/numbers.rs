@@ -84,17 +84,17 @@ pub struct Matrices {
     pub slopes: Option<DMatrix<f64>>,
 }
 
-/// Looks at every draw.
+/// Looks at every draw, as far as the settings' work goes.
 pub fn look(claims: &Claims, recipe: &Recipe, settings: &[Setting]) -> Seen {
     let mut seen = Seen::default();
     let gradient = calculus::gradient(&claims.energy, &inputs::q());
     let products: Vec<Expr> = std::iter::once(claims.product.clone())
         .chain(claims.parts.iter().map(|part| times_probe(&part.form, &claims.probe)))
         .collect();
-    for setting in settings {
+    for setting in settings.iter().take_while(|setting| !setting.env.work.is_spent()) {
         let mut evidence = Evidence { setting: setting.clone(), not_convex: None, not_concave: None };
         let mut problems = Vec::new();
-        for place in &setting.places {
+        for place in setting.places.iter().take_while(|_| !setting.env.work.is_spent()) {
             let env = draws::at(&setting.env, place);
             let of_place = |problem: String| format!("{problem}, at q = {}", draws::vector(place));
             match matrices(&products, &gradient, claims, &env) {

@@ -23,6 +23,9 @@ pub enum Meaning {
     },
 }
 
+/// A product with more factors that change is taken apart in halves, which grows with their number and not its square.
+const MANY_FACTORS: usize = 16;
+
 /// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.
 pub fn tangent(e: &Expr, input: &Leaf, direction: &Leaf, names: &[(Leaf, Meaning)]) -> Expr {
     Tangent { input, direction, names, memo: Memo::default() }.of(e)
@@ -71,8 +74,15 @@ impl Tangent<'_> {
             },
             // d(Σ x_j) = Σ dx_j
             Op::Add(xs) => Expr::add(xs.iter().map(|x| self.of(x)).collect::<Vec<_>>()),
-            // d(Π x_j) = Σ_j dx_j Π_{l≠j} x_l
+            // d(Π x_j) = Σ_j dx_j Π_{l≠j} x_l, and d(a·b) = da·b + a·db of two halves where that would be long
             Op::Mul(xs) => {
+                let (fixed, changing): (Vec<&Expr>, Vec<&Expr>) = xs.iter().partition(|x| self.of(x).is_zero());
+                if changing.len() > MANY_FACTORS {
+                    let (first, second) = changing.split_at(changing.len() / 2);
+                    let [a, b] = [first, second].map(|half| Expr::mul(half.iter().map(|&x| x.clone())));
+                    let change = Expr::add([self.of(&a).times(&b), self.of(&b).times(&a)]);
+                    return Expr::mul(fixed.into_iter().cloned().chain([change]));
+                }
                 let changes: Vec<Expr> = xs.iter().map(|x| self.of(x)).collect();
                 Expr::add(changes.iter().enumerate().filter(|(_, dx)| !dx.is_zero()).map(|(j, dx)| {
                     let others = xs.iter().enumerate().filter(|(l, _)| *l != j).map(|(_, x)| x.clone());

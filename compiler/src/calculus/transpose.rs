@@ -4,8 +4,9 @@
 //! A sum over an axis of the direction disappears (Σ_i y_i·dx_i has the gradient y_i); any other sum stays around the
 //! coefficient.
 
+use crate::ir::memo::Memo;
 use crate::ir::{Axis, Expr, Leaf, Op, Space, traverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The gradient with respect to `direction`, along the axes `direction` is declared with.
 ///
@@ -19,54 +20,73 @@ pub fn transpose(tangent: &Expr, direction: &Leaf) -> Expr {
 pub type Parts = BTreeMap<Vec<Axis>, Expr>;
 
 pub fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
-    match e.op() {
-        Op::Leaf(leaf) if leaf.same_input(direction) => Parts::from([(leaf.axes.clone(), Expr::one())]),
-        Op::Add(xs) => merge(xs.iter().map(|x| coefficients(x, direction))),
-        Op::Mul(xs) => {
-            let Some(linear) = xs.iter().position(|x| traverse::mentions(x, direction)) else {
-                return Parts::new();
-            };
-            let others = Expr::mul(xs.iter().enumerate().filter(|(j, _)| *j != linear).map(|(_, x)| x.clone()));
-            map(coefficients(&xs[linear], direction), |c| c.times(&others))
+    Coefficients { direction, memo: Memo::default() }.of(e)
+}
+
+struct Coefficients<'a> {
+    direction: &'a Leaf,
+    memo: Memo<Parts>,
+}
+
+impl Coefficients<'_> {
+    fn of(&mut self, e: &Expr) -> Parts {
+        if !e.may_mention(self.direction) {
+            return Parts::new();
         }
-        Op::Sum(axis, x) if solution(x, *axis, direction).is_some() => {
-            solution(x, *axis, direction).map(|moved| coefficients(&moved, direction)).unwrap_or_default()
+        if let Some(done) = self.memo.get(e) {
+            return done.clone();
         }
-        Op::Sum(axis, x) => {
-            let inside = coefficients(x, direction).into_iter().map(|(axes, c)| {
-                match axes.iter().position(|a| a == axis) {
-                    Some(j) => {
-                        let target = direction.axes[j];
-                        // The sum saw only visible tokens; outside of it the coefficient must say so.
-                        let c = match axis.space {
-                            Space::Token => c.times(&Expr::leaf(Leaf::visible(*axis))),
-                            _ => c,
-                        };
-                        let axes = axes.iter().map(|a| if a == axis { target } else { *a }).collect();
-                        (axes, rename_axis(&c, *axis, target))
-                    }
-                    None => (axes, Expr::sum(*axis, &c)),
-                }
-            });
-            merge(inside.map(|part| Parts::from([part])))
-        }
-        Op::Select(p) => {
-            let (x, y) = (coefficients(&p[2], direction), coefficients(&p[3], direction));
-            let zero = Expr::zero();
-            let axes: std::collections::BTreeSet<_> = x.keys().chain(y.keys()).cloned().collect();
-            axes.into_iter()
-                .map(|axes| {
+        let parts = self.rule(e);
+        self.memo.insert(e.clone(), parts.clone());
+        parts
+    }
+
+    fn rule(&mut self, e: &Expr) -> Parts {
+        let direction = self.direction;
+        match e.op() {
+            Op::Leaf(leaf) if leaf.same_input(direction) => Parts::from([(leaf.axes.clone(), Expr::one())]),
+            Op::Add(xs) => merge(xs.iter().map(|x| self.of(x))),
+            Op::Mul(xs) => {
+                let Some(linear) = xs.iter().position(|x| traverse::mentions(x, direction)) else {
+                    return Parts::new();
+                };
+                let others = Expr::mul(xs.iter().enumerate().filter(|(j, _)| *j != linear).map(|(_, x)| x.clone()));
+                map(self.of(&xs[linear]), |c| c.times(&others))
+            }
+            Op::Sum(axis, x) => match solution(x, *axis, direction) {
+                Some(moved) => self.of(&moved),
+                None => merge(self.of(x).into_iter().map(|part| Parts::from([under_sum(*axis, part, direction)]))),
+            },
+            Op::Select(p) => {
+                let (x, y) = (self.of(&p[2]), self.of(&p[3]));
+                let zero = Expr::zero();
+                let axes: BTreeSet<_> = x.keys().chain(y.keys()).cloned().collect();
+                let chosen = |axes: Vec<Axis>| {
                     let branch = |parts: &Parts| parts.get(&axes).unwrap_or(&zero).clone();
                     let chosen = Expr::select(&p[0], &p[1], &branch(&x), &branch(&y));
                     (axes, chosen)
-                })
-                .collect()
-        }
-        _ => {
-            debug_assert!(!traverse::mentions(e, direction), "a tangent is linear in its direction: {e}");
-            Parts::new()
+                };
+                axes.into_iter().map(chosen).collect()
+            }
+            _ => {
+                debug_assert!(!traverse::mentions(e, direction), "a tangent is linear in its direction: {e}");
+                Parts::new()
+            }
         }
     }
+}
+
+/// A coefficient under a sum, which disappears where it runs over an axis of the direction.
+fn under_sum(axis: Axis, (axes, c): (Vec<Axis>, Expr), direction: &Leaf) -> (Vec<Axis>, Expr) {
+    let Some(j) = axes.iter().position(|a| *a == axis) else { return (axes, Expr::sum(axis, &c)) };
+    let target = direction.axes[j];
+    // The sum saw only visible tokens; outside of it the coefficient must say so.
+    let c = match axis.space {
+        Space::Token => c.times(&Expr::leaf(Leaf::visible(axis))),
+        _ => c,
+    };
+    let axes = axes.iter().map(|a| if *a == axis { target } else { *a }).collect();
+    (axes, rename_axis(&c, axis, target))
 }
 
 /// Σ_c y[c]·x[c] with A x = b and b linear in the direction is Σ_r λ[r]·b[r] with Aᵀ λ = y.
@@ -74,7 +94,8 @@ pub fn coefficients(e: &Expr, direction: &Leaf) -> Parts {
 /// The sum over c is brought to the solution first: into sums, and past those over other axes.
 fn solution(body: &Expr, axis: Axis, direction: &Leaf) -> Option<Expr> {
     let solves = |x: &Expr| {
-        traverse::subterms(x).iter().any(|y| matches!(y.op(), Op::Solve(_)) && traverse::mentions(y, direction))
+        x.may_mention(direction)
+            && traverse::subterms(x).iter().any(|y| matches!(y.op(), Op::Solve(_)) && traverse::mentions(y, direction))
     };
     // Only sums over components may change places with any other.
     if !matches!(axis.space, Space::Head | Space::Model) {

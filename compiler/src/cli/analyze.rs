@@ -7,6 +7,7 @@ use crate::simplify::Options;
 
 use super::outcome::{Exit, Format, Outcome, message};
 use super::read;
+use super::warnings::of_budget;
 
 /// Tell where an energy is convex or concave, where its minima are, and what bounds it
 #[derive(clap::Args, Debug)]
@@ -31,8 +32,9 @@ pub fn run(args: &Args, color: bool) -> Outcome {
         Ok(checked) => checked,
         Err(refused) => return refused,
     };
-    let report = analyze::analyze(&recipe, &Options::default());
-    said.then(outcome(&report, args.format, color))
+    let options = Options::default();
+    let report = analyze::analyze(&recipe, &options);
+    said.then(of_budget(&options, &read::display_name(&args.file), color)).then(outcome(&report, args.format, color))
 }
 
 /// The report; its problems are messages, and a failure.

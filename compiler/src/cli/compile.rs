@@ -10,6 +10,7 @@ use crate::plan::Unsupported;
 use crate::simplify::Options;
 
 use super::outcome::{Outcome, message};
+use super::warnings::of_budget;
 use super::{atomic, fault, read};
 
 /// Compile recipes to Rust: fused kernels with backward passes, and layers around them
@@ -61,7 +62,10 @@ fn compile_one(file: &Path, args: &Args, color: bool) -> Outcome {
         Ok(checked) => checked,
         Err(refused) => return refused,
     };
-    let text = match text(&recipe, args) {
+    let options = Options::default();
+    let text = text(&recipe, args, &options);
+    let said = said.then(of_budget(&options, &read::display_name(file), color));
+    let text = match text {
         Ok(text) => text,
         Err(why) => return said.then(fault::refused(&recipe.name, &why, color)),
     };
@@ -76,16 +80,15 @@ fn compile_one(file: &Path, args: &Args, color: bool) -> Outcome {
     })
 }
 
-fn text(recipe: &Recipe, args: &Args) -> Result<String, Unsupported> {
-    let options = Options::default();
+fn text(recipe: &Recipe, args: &Args, options: &Options) -> Result<String, Unsupported> {
     match args.emit {
-        Emit::Plan => pipeline::plan_text(recipe, &options),
+        Emit::Plan => pipeline::plan_text(recipe, options),
         Emit::Rust => {
             let target = match args.target {
                 TargetName::Cpu => Target::Cpu,
                 TargetName::Candle => Target::Candle,
             };
-            pipeline::compile(recipe, target, &options)
+            pipeline::compile(recipe, target, options)
         }
     }
 }

@@ -6,14 +6,14 @@
 use std::path::PathBuf;
 
 use crate::check::{Param, ParamValue, Recipe, Tokens, Values, WriteBack, inputs};
-use crate::derive::{self, Backward, Definition, Derivation, Named, free_values, options_for, reveal};
+use crate::derive::{self, Backward, Definition, Derivation, Named, free_values, options_for, reveal_within};
 use crate::diagnostic::nearest;
-use crate::ir::{Axis, Expr, Leaf, traverse};
+use crate::ir::{Axis, Budget, Expr, Leaf, traverse};
 use crate::simplify::cost::{operations, operations_given};
 use crate::simplify::polynomial::Polynomial;
 use crate::simplify::{Objective, Options, ReferenceSizes, Simplified, simplify};
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, message};
 use super::read;
 use super::table::table;
 use super::warnings::warnings;
@@ -36,13 +36,23 @@ pub struct Args {
 
 /// The formulas that are counted.
 struct Formulas {
-    forward_before: Vec<Expr>,
-    backward_before: Vec<Expr>,
+    before: Before,
     forward: Vec<(String, Simplified)>,
     backward: Vec<(String, Simplified)>,
     /// What surrounds the heads.
     layer: Layer,
 }
+
+/// The formulas as differentiation gives them.
+struct Before {
+    forward: Vec<Expr>,
+    backward: Vec<Expr>,
+    /// Whether names are written out; formulas that get too long that way keep them.
+    is_written_out: bool,
+}
+
+/// Nodes that formulas may have together when their names are written out.
+const MAX_WRITTEN_OUT: usize = 300_000;
 
 /// Everything of a layer that is not a head.
 struct Layer {
@@ -73,7 +83,9 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     let simplified = formulas.forward.iter().chain(&formulas.backward);
     let simplified = simplified.map(|(name, value)| (name.as_str(), value));
     let said = said.then(warnings(simplified, &read::display_name(&args.file), color));
-    said.then(Outcome::good(print(&recipe.name, &formulas, sizes)))
+    let long = "before simplification, every name is counted once: written out, the formulas are too long";
+    let messages = if formulas.before.is_written_out { String::new() } else { message("note", long, color) };
+    said.then(Outcome { messages, ..Outcome::good(print(&recipe.name, &formulas, sizes)) })
 }
 
 fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
@@ -95,8 +107,7 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
     let cheapest = Derivation { direction: direction.clone(), ..readable.clone() };
     let layer = layer_of(recipe, &direction.term, &readable);
     Formulas {
-        forward_before: vec![differentiated(&readable)],
-        backward_before: wanted(recipe, backward).map(|d| reveal(&d.value.proof.start, &readable.names)).collect(),
+        before: before(&readable, &wanted(recipe, backward).map(|d| d.value.proof.start).collect::<Vec<Expr>>()),
         forward,
         backward: wanted(recipe, derive::backward(&cheapest, &options))
             .map(|d| (d.leaf.name.to_string(), d.value))
@@ -138,17 +149,29 @@ fn matrices(write_back: WriteBack) -> Polynomial {
     }
 }
 
+fn before(derivation: &Derivation, backward: &[Expr]) -> Before {
+    let budget = Budget::of(MAX_WRITTEN_OUT);
+    let forward = differentiated(derivation);
+    let written_out = |e: &Expr| reveal_within(e, &derivation.names, &budget);
+    if let Some(forward) = written_out(&forward)
+        && let Some(backward) = backward.iter().map(written_out).collect()
+    {
+        return Before { forward: vec![forward], backward, is_written_out: true };
+    }
+    let with_names = |e: &[Expr]| e.iter().cloned().chain(derivation.names.iter().map(Named::value)).collect();
+    Before { forward: with_names(&[forward]), backward: with_names(backward), is_written_out: false }
+}
+
 /// The direction as differentiation gives it; a solved system as it is printed.
 fn differentiated(derivation: &Derivation) -> Expr {
     if derivation.preconditioned.is_some() {
-        return reveal(&derivation.direction.term, &derivation.names);
+        return derivation.direction.term.clone();
     }
     let descent = derivation.gradient.proof.start.neg();
-    let direction = match derivation.recipe.values {
+    match derivation.recipe.values {
         Values::Free => free_values(&descent),
         Values::Tied => descent,
-    };
-    reveal(&direction, &derivation.names)
+    }
 }
 
 /// What training computes: nobody asks for the cotangent of a parameter that is fixed.
@@ -162,12 +185,12 @@ fn wanted(recipe: &Recipe, backward: Backward) -> impl Iterator<Item = Definitio
 }
 
 fn forward(formulas: &Formulas) -> Pass {
-    Pass { before: operations(&formulas.forward_before), after: operations(&terms(&formulas.forward)) }
+    Pass { before: operations(&formulas.before.forward), after: operations(&terms(&formulas.forward)) }
 }
 
 fn backward(formulas: &Formulas) -> Pass {
     let given = at_hand(&terms(&formulas.forward));
-    Pass { before: operations(&formulas.backward_before), after: operations_given(&terms(&formulas.backward), &given) }
+    Pass { before: operations(&formulas.before.backward), after: operations_given(&terms(&formulas.backward), &given) }
 }
 
 fn terms(simplified: &[(String, Simplified)]) -> Vec<Expr> {

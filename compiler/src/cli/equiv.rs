@@ -10,6 +10,7 @@ use crate::simplify::{Options, RuleSet};
 
 use super::outcome::{Exit, Outcome, message};
 use super::read;
+use super::warnings::of_budget;
 
 /// Decide whether two recipes induce the same update rule, with a proof or with evidence
 #[derive(clap::Args, Debug)]
@@ -39,8 +40,10 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     let second = read::recipe(&args.second, color);
     match (first, second) {
         (Ok((a, said)), Ok((b, also))) => {
-            let answer = equivalence(&a, &b, &Options::default());
-            said.then(also).then(print(&answer, &a, &b))
+            let options = Options::default();
+            let answer = equivalence(&a, &b, &options);
+            let said = said.then(also).then(of_budget(&options, &read::display_name(&args.first), color));
+            said.then(print(&answer, &a, &b))
         }
         (Ok((_, said)), Err(refused)) | (Err(refused), Ok((_, said))) => said.then(refused),
         (Err(first), Err(second)) => first.then(second),

@@ -9,6 +9,7 @@ use crate::verify::{self, Line, Report};
 
 use super::outcome::{Exit, Format, Outcome, count};
 use super::table::{table, wrapped};
+use super::warnings::of_budget;
 use super::{fault, read};
 
 /// Columns for what was compared, so that a line fits a usual terminal.
@@ -34,12 +35,14 @@ pub fn run(args: &Args, color: bool) -> Outcome {
         Ok(checked) => checked,
         Err(refused) => return refused,
     };
-    let report = verify::verify(&recipe, &Options::default());
+    let options = Options::default();
+    let report = verify::verify(&recipe, &options);
     let results = match args.format {
         Format::Text => print(&recipe.name, &report),
         Format::Json => format!("{:#}\n", as_json(&recipe.name, &report)),
     };
     let exit = if report.passed() { Exit::Good } else { Exit::Wrong };
+    let said = said.then(of_budget(&options, &read::display_name(&args.file), color));
     let judged = said.then(Outcome { results, exit, ..Outcome::default() });
     match report.lines.iter().find(|line| line.is_of_plan() && line.failed()) {
         Some(Line { name, outcome: verify::Outcome::Fail { where_, .. }, .. }) => {

@@ -1,7 +1,7 @@
 //! What a reader of simplified formulas should know: that a simpler one may exist, or that one was refused.
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::simplify::Simplified;
+use crate::simplify::{Options, Simplified};
 use crate::span::Source;
 
 use super::outcome::{Outcome, message};
@@ -28,6 +28,14 @@ pub fn warnings<'a>(
     let diagnostics: Vec<Diagnostic> = diagnostic.into_iter().collect();
     let said = Outcome::of_diagnostics(&diagnostics, &Source::new(file, ""), color);
     Outcome { messages: said.messages + &refused, ..said }
+}
+
+/// The warning that not everything was simplified, if that is so.
+pub fn of_budget(options: &Options, file: &str, color: bool) -> Outcome {
+    let text = "the simplifier spent its budget";
+    let warning = Diagnostic::new(Code::SimplifierLimit, text).note("the result is right, but a simpler one may exist");
+    let diagnostics: Vec<Diagnostic> = options.budget.has_refused().then_some(warning).into_iter().collect();
+    Outcome::of_diagnostics(&diagnostics, &Source::new(file, ""), color)
 }
 
 #[cfg(test)]

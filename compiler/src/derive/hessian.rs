@@ -5,6 +5,7 @@ use super::{Derivation, Kink, Named, hide, kinks, options_for, reveal};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
 use crate::check::recipe::Recipe;
+use crate::ir::memo::Memo;
 use crate::ir::{Axis, Expr, Leaf, Op, Role, Sign, Space, rational, traverse};
 use crate::simplify::cost::Costs;
 use crate::simplify::expand::{Extent, expand};
@@ -147,21 +148,30 @@ fn split(e: &Expr) -> Vec<Expr> {
 
 /// e/2 without a fraction, where every term (and every case) has a 2 to give.
 fn half(e: &Expr) -> Option<Expr> {
+    half_of(e, &mut Memo::default())
+}
+
+fn half_of(e: &Expr, known: &mut Memo<Option<Expr>>) -> Option<Expr> {
     let (c, rest) = e.split_coefficient();
     let halved = &c * rational::ratio(1, 2);
     if e.is_zero() || halved.is_integer() {
         return Some(rest.scale(&halved));
     }
-    match e.op() {
-        Op::Add(terms) => Some(Expr::add(terms.iter().map(half).collect::<Option<Vec<_>>>()?)),
-        Op::Sum(axis, body) => Some(Expr::sum(*axis, &half(body)?)),
-        Op::Select(p) => Some(Expr::select(&p[0], &p[1], &half(&p[2])?, &half(&p[3])?)),
-        Op::Mul(factors) => {
-            let (at, factor) = factors.iter().enumerate().find_map(|(j, f)| Some((j, half(f)?)))?;
-            Some(Expr::mul(factors.iter().enumerate().map(|(j, f)| if j == at { factor.clone() } else { f.clone() })))
-        }
-        _ => None,
+    if let Some(found) = known.get(e) {
+        return found.clone();
     }
+    let mut half = |x: &Expr| half_of(x, known);
+    let found = match e.op() {
+        Op::Add(terms) => terms.iter().map(half).collect::<Option<Vec<Expr>>>().map(Expr::add),
+        Op::Sum(axis, body) => half(body).map(|body| Expr::sum(*axis, &body)),
+        Op::Select(p) => half(&p[2]).zip(half(&p[3])).map(|(x, y)| Expr::select(&p[0], &p[1], &x, &y)),
+        Op::Mul(factors) => factors.iter().enumerate().find_map(|(j, f)| Some((j, half(f)?))).map(|(at, factor)| {
+            Expr::mul(factors.iter().enumerate().map(|(j, f)| if j == at { factor.clone() } else { f.clone() }))
+        }),
+        _ => None,
+    };
+    known.insert(e.clone(), found.clone());
+    found
 }
 
 /// C from C·u: where u stands bare it becomes the identity, where a sum over f contracts it the sum disappears.

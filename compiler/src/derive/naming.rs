@@ -6,7 +6,7 @@
 
 use crate::calculus::Meaning;
 use crate::check::recipe::Recipe;
-use crate::ir::{Axis, AxisSet, Expr, Leaf, Op, Role, Sign, Space, traverse};
+use crate::ir::{Axis, AxisSet, Budget, Expr, Leaf, Op, Role, Sign, Space, traverse};
 
 /// A quantity with a name, along the query and token axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +103,18 @@ pub fn reveal(e: &Expr, names: &[Named]) -> Expr {
         traverse::substitute_leaves(&e, &mut |leaf| {
             leaf.same_input(&named.leaf).then(|| at_axes(&named.value(), &named.leaf.axes, &leaf.axes))
         })
+    })
+}
+
+/// The same, while the budget lasts: where names stand for one another, what they stand for may grow with every one.
+pub fn reveal_within(e: &Expr, names: &[Named], budget: &Budget) -> Option<Expr> {
+    names.iter().rev().try_fold(e.clone(), |e, named| {
+        if !e.may_mention(&named.leaf) {
+            return Some(e);
+        }
+        let e = reveal(&e, std::slice::from_ref(named));
+        budget.spend(traverse::occurring(&e).len());
+        (!budget.is_spent()).then_some(e)
     })
 }
 

@@ -170,26 +170,52 @@ const ASIDE: Axis = Axis::new(Space::Head, 14);
 
 /// The product with v on both vector sides: along e, and along the axis the probe is contracted on.
 fn free_sides(product: &Expr, probe: &Leaf) -> Expr {
-    let k = inputs::k();
-    // Sums inside may use the index again for themselves: what is meant steps aside first.
-    let freed = |e: &Expr, axis: Axis| {
-        let free = traverse::substitute_leaves(&traverse::rename(e, axis, ASIDE), &mut |leaf: &Leaf| {
-            let on_side = leaf.same_input(&k) && leaf.axes.contains(&ASIDE);
-            on_side.then(|| Expr::leaf(Leaf { axes: leaf.axes.clone(), ..inputs::v() }))
-        });
-        traverse::rename(&free, ASIDE, axis)
-    };
     let contracted = traverse::rewrite_bottom_up(product, &mut |x| match x.op() {
-        Op::Sum(axis, body) if axis.space == Space::Head && contracts(body, probe, *axis) => {
-            Expr::sum(*axis, &freed(body, *axis))
+        Op::Sum(axis, body) if axis.space == Space::Head => {
+            let (beside, apart) = beside_probe(&traverse::rename(body, *axis, ASIDE), probe);
+            Expr::sum(*axis, &traverse::rename(&Expr::add([beside, apart]), ASIDE, *axis))
         }
         _ => x,
     });
-    freed(&contracted, Axis::E)
+    // Sums inside may use the index again for themselves: what is meant steps aside first.
+    traverse::rename(&freed(&traverse::rename(&contracted, Axis::E, ASIDE)), ASIDE, Axis::E)
 }
 
-/// Whether the probe stands in the term at this axis.
-fn contracts(body: &Expr, probe: &Leaf, axis: Axis) -> bool {
-    let at = Expr::leaf(Leaf { axes: vec![Axis::T, axis], ..probe.clone() });
-    traverse::subterms(body).contains(&at)
+/// (a, b) with the term a + b: in a all that multiplies the probe where it has stepped aside, and v in the place of k
+/// there; in b the rest, as it is.
+fn beside_probe(e: &Expr, probe: &Leaf) -> (Expr, Expr) {
+    let at = Expr::leaf(Leaf { axes: vec![Axis::T, ASIDE], ..probe.clone() });
+    let has_probe = |x: &Expr| traverse::subterms(x).contains(&at);
+    match e.op() {
+        _ if *e == at => (e.clone(), Expr::zero()),
+        _ if !has_probe(e) => (Expr::zero(), e.clone()),
+        Op::Add(terms) => {
+            let (beside, apart): (Vec<Expr>, Vec<Expr>) = terms.iter().map(|term| beside_probe(term, probe)).unzip();
+            (Expr::add(beside), Expr::add(apart))
+        }
+        Op::Mul(factors) => {
+            let (with, others): (Vec<Expr>, Vec<Expr>) = factors.iter().cloned().partition(has_probe);
+            let (others, (beside, apart)) = (Expr::mul(others), beside_probe(&Expr::mul(with), probe));
+            (beside.times(&freed(&others)), apart.times(&others))
+        }
+        Op::Sum(axis, body) => {
+            let (beside, apart) = beside_probe(body, probe);
+            (Expr::sum(*axis, &beside), Expr::sum(*axis, &apart))
+        }
+        Op::Select(parts) => {
+            let [a, b, x, y] = &**parts;
+            let ((x, other_x), (y, other_y)) = (beside_probe(x, probe), beside_probe(y, probe));
+            (Expr::select(&freed(a), &freed(b), &x, &y), Expr::select(a, b, &other_x, &other_y))
+        }
+        _ => (freed(e), Expr::zero()),
+    }
+}
+
+/// The term with v in the place of k where it has stepped aside.
+fn freed(e: &Expr) -> Expr {
+    let k = inputs::k();
+    traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
+        let is_meant = leaf.same_input(&k) && leaf.axes.contains(&ASIDE);
+        is_meant.then(|| Expr::leaf(Leaf { axes: leaf.axes.clone(), ..inputs::v() }))
+    })
 }

@@ -68,6 +68,15 @@ impl Line {
     pub fn equation(left: Math, right: Math) -> Line {
         Line::Equation { left, right: vec![right], with: vec![] }
     }
+    /// Whether some formula is not written out to its end.
+    fn omits(&self) -> bool {
+        match self {
+            Line::Equation { right, with, .. } => {
+                right.iter().any(Math::omits) || with.iter().any(|(_, formula)| formula.omits())
+            }
+            Line::Note(pieces) => pieces.iter().any(|piece| matches!(piece, Piece::Formula(m) if m.omits())),
+        }
+    }
     /// A sentence with formulas in the places of `{}`.
     pub fn note(sentence: &str, formulas: &[Math]) -> Line {
         let mut formulas = formulas.iter();
@@ -114,6 +123,10 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
                 None => continue,
             },
         };
+        let mut lines: Vec<Line> = lines;
+        if lines.iter().any(Line::omits) {
+            lines.push(Line::note("{} stands for what is too long to write out", &[Math::omitted()]));
+        }
         sections.push(Section { stage, title, lines });
     }
     Document { title: derivation.recipe.name.clone(), sections }

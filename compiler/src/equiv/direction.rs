@@ -11,12 +11,12 @@
 use super::Equivalence;
 use super::canonical::canonical;
 use super::exponentials;
-use super::numbers;
+use super::numbers::{self, Formula};
 use super::reverse::{reversed, rewound};
 use crate::check::recipe::{Recipe, Values};
-use crate::derive::{derive, free_values, reveal};
-use crate::ir::Expr;
+use crate::derive::{Named, derive, free_values, reveal_within};
 use crate::ir::sample::Norm;
+use crate::ir::{Budget, Expr};
 use crate::simplify::language::{AtomName, Term};
 use crate::simplify::proof::{self, Lemma};
 use crate::simplify::saturate::saturate;
@@ -30,14 +30,18 @@ pub fn compare(a: &Recipe, b: &Recipe, options: &Options, notes: Vec<String>) ->
     }
     let norms = norms(a, b);
     let shared = options.clone().assuming(norms.clone());
-    let (first, second) = (tidy(a, options, &shared), tidy(b, options, &shared));
-    let problem = match proven(&first, &second, &shared) {
+    let (first, second) = (Direction::of(a, options), Direction::of(b, options));
+    let proven = match (&first.written_out, &second.written_out) {
+        (Some(a), Some(b)) => proven(&tidy(a, &shared), &tidy(b, &shared), &shared),
+        _ => Err("they are too long to write out".to_string()),
+    };
+    let problem = match proven {
         Ok(proof) => return Equivalence::Proven { proof, notes },
         Err(problem) => problem,
     };
-    match numbers::difference("the direction ", &first.start, &second.start, &norms) {
+    match numbers::difference_of("the direction ", &first.formula(), &second.formula(), &norms) {
         Ok(Some(evidence)) => Equivalence::Differ { evidence },
-        Ok(None) => match exponentials::decide(&first.start, &second.start) {
+        Ok(None) => match first.written_out.zip(second.written_out).and_then(|(a, b)| exponentials::decide(&a, &b)) {
             Some(substitutions) => Equivalence::Decided { substitutions, notes },
             None => Equivalence::Unknown { reason: format!("the directions agree in numbers, but {problem}") },
         },
@@ -61,19 +65,42 @@ fn norms(a: &Recipe, b: &Recipe) -> Vec<Norm> {
     norms
 }
 
-/// The proof from the raw direction to the simplified one.
-fn tidy(recipe: &Recipe, options: &Options, shared: &Options) -> Proof {
-    let shared = &shared.clone().afresh();
-    let derivation = derive(recipe, options);
-    if derivation.preconditioned.is_some() {
-        return simplify(&reveal(&derivation.direction.proof.start, &derivation.names), shared).proof;
+/// Nodes that a direction may have when its names are written out.
+const MAX_WRITTEN_OUT: usize = 100_000;
+
+/// The raw direction of a recipe.
+struct Direction {
+    names: Vec<Named>,
+    raw: Expr,
+    /// With its names revealed, unless it is too long for that.
+    written_out: Option<Expr>,
+}
+
+impl Direction {
+    fn of(recipe: &Recipe, options: &Options) -> Direction {
+        let derivation = derive(recipe, options);
+        let descent = derivation.gradient.proof.start.neg();
+        let raw = match recipe.values {
+            _ if derivation.preconditioned.is_some() => derivation.direction.proof.start.clone(),
+            Values::Tied => descent,
+            Values::Free => free_values(&descent),
+        };
+        let written_out = reveal_within(&raw, &derivation.names, &Budget::of(MAX_WRITTEN_OUT));
+        Direction { names: derivation.names, raw, written_out }
     }
-    let descent = reveal(&derivation.gradient.proof.start, &derivation.names).neg();
-    let raw = match recipe.values {
-        Values::Tied => descent,
-        Values::Free => free_values(&descent),
-    };
-    simplify(&raw, shared).proof
+
+    /// What is to be evaluated.
+    fn formula(&self) -> Formula {
+        match &self.written_out {
+            Some(term) => Formula { names: vec![], term: term.clone() },
+            None => Formula { names: self.names.clone(), term: self.raw.clone() },
+        }
+    }
+}
+
+/// The proof from the raw direction to the simplified one.
+fn tidy(raw: &Expr, shared: &Options) -> Proof {
+    simplify(raw, &shared.clone().afresh()).proof
 }
 
 /// A proof between two starts, the cheapest way that works: their ends meet, or multiplied out they do, or one run of

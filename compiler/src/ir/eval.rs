@@ -4,6 +4,7 @@
 //! axes, entropies solved by plain bisection, no cleverness. Reductions over tokens look only at visible tokens.
 
 use super::axis::{Axis, AxisSet, Space};
+use super::budget::Budget;
 use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
 use super::linear;
 use super::memo::Memo;
@@ -50,11 +51,13 @@ pub struct Env {
     pub values: HashMap<String, Tensor>,
     /// `visible[t * tokens + n]`; everything when absent.
     pub visible: Option<Vec<bool>>,
+    /// What evaluations spend: a node for every subterm.
+    pub work: Budget,
 }
 
 impl Env {
     pub fn new(sizes: Sizes) -> Env {
-        Env { sizes, values: HashMap::new(), visible: None }
+        Env { sizes, values: HashMap::new(), visible: None, work: Budget::unlimited() }
     }
     fn sees(&self, t: usize, n: usize) -> bool {
         self.visible.as_ref().is_none_or(|v| v[t * self.sizes.tokens + n])
@@ -88,14 +91,14 @@ pub fn evaluate(e: &Expr, env: &Env) -> Result<Tensor, String> {
 /// Evaluates several terms, sharing what they have in common.
 pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
     let mut interpreter = Interpreter { env, memo: Memo::default() };
-    roots
-        .iter()
-        .map(|e| {
-            let mut value = Rc::unwrap_or_clone(interpreter.value(e)?);
-            env.blank_unseen(&mut value);
-            Ok(value)
-        })
-        .collect()
+    let values = roots.iter().map(|e| {
+        let mut value = Rc::unwrap_or_clone(interpreter.value(e)?);
+        env.blank_unseen(&mut value);
+        Ok(value)
+    });
+    let values = values.collect();
+    env.work.spend(interpreter.memo.len());
+    values
 }
 
 struct Interpreter<'a> {

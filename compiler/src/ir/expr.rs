@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// The part an input plays; also its place in the order of factors.
@@ -153,6 +154,10 @@ struct Node {
     hash: u64,
     /// A bit for every input, shared by some.
     inputs: u64,
+    /// Operations above one another.
+    height: u32,
+    /// No other term ever has it.
+    number: u64,
 }
 
 /// An immutable, shared term in normal form.
@@ -227,13 +232,46 @@ impl PartialOrd for Expr {
 }
 impl Ord for Expr {
     fn cmp(&self, other: &Expr) -> Ordering {
-        match (self.op(), other.op()) {
-            _ if self == other => Ordering::Equal,
+        if self == other {
+            return Ordering::Equal;
+        }
+        let by_parts = || match (self.op(), other.op()) {
             (Op::Const(a), Op::Const(b)) => rational::compare(a, b),
             (Op::Pow(x, r), Op::Pow(y, s)) => x.cmp(y).then_with(|| rational::compare(r, s)),
             (a, b) => a.cmp(b),
+        };
+        match self.0.height.min(other.0.height) < TALL {
+            true => by_parts(),
+            false => remembered((self.0.number, other.0.number), by_parts),
         }
     }
+}
+
+/// Two terms of this height may differ only at their feet, so how they compare is remembered.
+const TALL: u32 = 16;
+/// As many comparisons are remembered.
+const COMPARISONS: usize = 1 << 18;
+
+/// Terms made so far.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static ORDERS: RefCell<HashMap<(u64, u64), Ordering>> = RefCell::default();
+}
+
+fn remembered(pair: (u64, u64), compare: impl FnOnce() -> Ordering) -> Ordering {
+    let known = ORDERS.try_with(|orders| orders.borrow().get(&pair).copied());
+    known.ok().flatten().unwrap_or_else(|| {
+        let order = compare();
+        let _ = ORDERS.try_with(|orders| {
+            let mut orders = orders.borrow_mut();
+            if orders.len() >= COMPARISONS {
+                orders.clear();
+            }
+            orders.insert(pair, order);
+        });
+        order
+    })
 }
 impl fmt::Debug for Expr {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -699,7 +737,9 @@ fn share(op: Op, hash: u64) -> Expr {
     let found = SHARED.try_with(|shared| shared.borrow().find(&op, hash));
     found.ok().flatten().unwrap_or_else(|| {
         let (axes, sign, inputs) = (axes_of(&op), sign_of(&op), inputs_of(&op));
-        let made = Expr(Arc::new(Node { axes, sign, hash, inputs, op }));
+        let height = op.children().iter().map(|x| x.0.height + 1).max().unwrap_or(0);
+        let number = MADE.fetch_add(1, Relaxed);
+        let made = Expr(Arc::new(Node { axes, sign, hash, inputs, height, number, op }));
         let _ = SHARED.try_with(|shared| shared.borrow_mut().keep(&made));
         made
     })

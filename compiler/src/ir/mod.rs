@@ -37,6 +37,7 @@
 //! of the simplifier). Order never depends on names or on when a term was built.
 
 pub mod axis;
+pub mod budget;
 pub mod eval;
 pub mod expr;
 pub mod linear;
@@ -48,6 +49,7 @@ pub mod tensor;
 pub mod traverse;
 
 pub use axis::{Axis, AxisSet, Space};
+pub use budget::Budget;
 pub use expr::{Entropy, Expr, Func, Leaf, Op, Role, System};
 pub use rational::Rational;
 pub use sign::Sign;

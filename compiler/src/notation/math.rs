@@ -1,6 +1,7 @@
 //! A formula as a tree of what is seen, independent of how it is typeset.
 
 use crate::ir::Rational;
+use std::cell::Cell;
 
 /// A piece of a formula.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +45,9 @@ pub enum Math {
     Entry(Box<Math>, String),
 }
 
+/// What stands for something too long to write out.
+pub const OMITTED: &str = "…";
+
 /// A letter with its decorations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
@@ -75,6 +79,19 @@ impl Math {
     }
     pub fn one() -> Math {
         Math::Number(crate::ir::rational::int(1))
+    }
+    /// The place of something too long to write out.
+    pub fn omitted() -> Math {
+        Math::symbol(OMITTED)
+    }
+    /// Whether something is left out.
+    pub fn omits(&self) -> bool {
+        let found = Cell::new(false);
+        self.with_symbols(&|symbol| {
+            found.set(found.get() || symbol.name == OMITTED);
+            Math::one()
+        });
+        found.get()
     }
     pub fn is_one(&self) -> bool {
         *self == Math::one()

@@ -1,5 +1,7 @@
 //! Letters: how a name of the language is written in Unicode and in LaTeX.
 
+use super::math::OMITTED;
+
 /// Greek names a recipe may use, and letters with a mark.
 const GREEK: [(&str, &str, &str); 25] = [
     ("alpha", "α", r"\alpha"),
@@ -56,6 +58,7 @@ pub fn latex(name: &str) -> (String, Option<String>) {
     let (base, sub) = split(rest);
     let letter = match lookup(base) {
         Some((_, _, latex)) => latex.to_string(),
+        None if base == OMITTED => r"\ldots".to_string(),
         None if base.starts_with('∇') => base.replacen('∇', r"\nabla ", 1).trim_end().to_string(),
         None if base.chars().count() == 1 && base.is_ascii() => base.to_string(),
         None => {

@@ -31,7 +31,12 @@ pub struct Writer {
     show_components: bool,
     /// Vector notation could not say what was asked of it.
     stuck: bool,
+    /// What may still be written of the formula.
+    left: usize,
 }
+
+/// Subterms a formula is written out to; what comes after is left out.
+const MAX_WRITTEN: usize = 10_000;
 
 impl Writer {
     /// A writer that names means and knows some terms.
@@ -66,6 +71,7 @@ impl Writer {
     fn attempt(&mut self, e: &Expr) -> Math {
         self.letters.clear();
         self.stuck = false;
+        self.left = MAX_WRITTEN;
         self.show_query =
             traverse::subterms(e).iter().any(|x| matches!(x.op(), Op::Sum(a, _) if a.space == Space::Query));
         for axis in e.axes().iter().filter(|a| a.space == Space::Token) {
@@ -84,6 +90,10 @@ impl Writer {
     }
 
     fn term(&mut self, e: &Expr) -> Math {
+        if self.left == 0 {
+            return Math::omitted();
+        }
+        self.left -= 1;
         if let Some(symbol) = self.lookup(e) {
             return symbol;
         }
@@ -162,7 +172,16 @@ impl Writer {
 
     /// Terms, a positive one first where there is one.
     fn sum(&mut self, xs: &[Expr]) -> Math {
-        let mut terms: Vec<(bool, Math)> = xs.iter().map(|x| self.signed_term(x)).collect();
+        let mut terms: Vec<(bool, Math)> = Vec::new();
+        for x in xs {
+            terms.push(self.signed_term(x));
+            if self.left == 0 {
+                break;
+            }
+        }
+        if terms.len() < xs.len() {
+            terms.push((false, Math::omitted()));
+        }
         // The normal form has its constant last; 1 + x reads better.
         if let Some(last) = terms.pop_if(|(minus, m)| !*minus && matches!(m, Math::Number(_))) {
             terms.insert(0, last);
@@ -242,6 +261,10 @@ impl Writer {
             below.push(Math::Number(Rational::from_integer(c.denom().clone())));
         }
         for (j, factor) in factors.iter().enumerate() {
+            if self.left == 0 {
+                above.push(Math::omitted());
+                break;
+            }
             let is_vector = factor.axes().has_space(Space::Head) || factor.axes().has_space(Space::Model);
             let written = |this: &mut Self| match (
                 flipped == Some(j),

@@ -362,7 +362,7 @@ impl Planner<'_> {
             pass.places.entry(id).or_insert(Place::Saved(i));
         }
         let last_use = |id: Id| {
-            let reads = |step: &Step| reads(self.graph, step).contains(&id);
+            let reads = |step: &Step| reads(self.graph, step, stored).contains(&id);
             pass.rows.iter().rposition(reads).unwrap_or(0)
         };
         let mut tiles: Vec<usize> = Vec::new();
@@ -405,27 +405,18 @@ pub fn writes(step: &Step) -> Vec<Id> {
     }
 }
 
-/// The values a step reads from where they are stored.
-pub fn reads(graph: &Graph, step: &Step) -> BTreeSet<Id> {
-    match step {
-        Step::Node(id) => reached(graph, *id),
-        Step::Loop(l) => {
-            let folded = l.folds.iter().flat_map(|&f| graph[f].op.operands());
-            let operands = l.maps.iter().flat_map(|&m| graph[m].op.operands()).chain(folded);
-            operands.filter(|o| !l.maps.contains(o)).collect()
-        }
-    }
-}
-
-/// What an operation reads: its operands, and behind a map along all axes what that is made of.
-fn reached(graph: &Graph, id: Id) -> BTreeSet<Id> {
+/// The values a step reads from where they are stored, through what is made where it is read.
+fn reads(graph: &Graph, step: &Step, stored: &BTreeSet<Id>) -> BTreeSet<Id> {
+    let mut open = match step {
+        Step::Node(id) => graph[*id].op.operands(),
+        Step::Loop(l) => l.maps.iter().chain(&l.folds).flat_map(|id| graph[*id].op.operands()).collect(),
+    };
+    let is_own = |id: Id| matches!(step, Step::Loop(l) if l.maps.contains(&id));
     let mut found = BTreeSet::new();
-    let mut open = graph[id].op.operands();
-    while let Some(o) = open.pop() {
-        if graph[o].is_triple() || (matches!(graph[o].op, Op::Map(..)) && Domain::of(graph.axes(o)) == Domain::Row) {
-            open.extend(graph[o].op.operands());
+    while let Some(id) = open.pop() {
+        if !is_own(id) && found.insert(id) && matches!(graph[id].op, Op::Map(..)) && !stored.contains(&id) {
+            open.extend(graph[id].op.operands());
         }
-        found.insert(o);
     }
     found
 }

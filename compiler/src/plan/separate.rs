@@ -124,9 +124,9 @@ fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
                 for (i, x) in parts.iter().enumerate() {
                     for (j, y) in parts.iter().enumerate().skip(i) {
                         let two = if i == j { Expr::one() } else { Expr::int(2) };
-                        let product = Expr::mul(x.factors.iter().chain(&y.factors).cloned().chain([two]));
-                        let is_pure = x.is_pure && y.is_pure;
-                        all.push(Product { factors: product.factors(), is_pure });
+                        // Not multiplied here, which would join exponentials that have come apart.
+                        let factors = x.factors.iter().chain(&y.factors).cloned().chain([two]).collect();
+                        all.push(Product { factors, is_pure: x.is_pure && y.is_pure });
                     }
                 }
                 Some(all)

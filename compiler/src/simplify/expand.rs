@@ -4,12 +4,11 @@
 //! *Tidying* only hoists factors out of sums and uses assumptions; *expanding* also distributes. The e-graph starts
 //! once from the tidied term and once from the expanded one. Every application is recorded as a proof step.
 
-use super::budget::Budget;
 use super::language::opened;
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::Step;
 use super::rules::{Condition, RuleSet};
-use crate::ir::{Axis, Entropy, Expr, Op, rational, traverse};
+use crate::ir::{Axis, Budget, Entropy, Expr, Op, rational, traverse};
 
 /// An expansion longer than this is not worth having.
 const MAX_STEPS: usize = 160;

@@ -3,13 +3,12 @@
 //! The e-graph's own explanation writes out the whole term after every step, and most steps only reorder a sum or a
 //! product, which the normal form does by itself. So every distinct subterm is decoded once, whatever step it stands in.
 
-use super::budget::Budget;
 use super::language::{AtomName, AxisName, KindName, Term, decode_node};
 use super::pattern::{Binding, Bindings, Pattern};
 use super::proof::{Step, hole, hole_axes};
 use super::rules::{Rule, RuleSet};
 use super::saturate::{CHAIN, REST, Saturated, in_chain};
-use crate::ir::Expr;
+use crate::ir::{Budget, Expr};
 use egg::{FlatTerm, Id, Language, RecExpr, Symbol, TreeTerm};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -34,6 +33,7 @@ impl Saturated {
         let nodes = length.saturating_mul(self.start.len());
         budget.spend(nodes.min(MAX_EXPLANATION));
         if nodes > MAX_EXPLANATION {
+            budget.refuse();
             return Ok(None);
         }
         let mut table = Table::new(self.graph.analysis.atoms.clone());

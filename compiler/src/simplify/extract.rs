@@ -3,8 +3,8 @@
 //! Both ways refuse a node that mentions an axis its class does not own (see [`super::language`]): such a node may have
 //! been hoisted out of the binder of that axis.
 
-use super::budget::Budget;
 use super::language::{Facts, Graph, Term, node_facts};
+use crate::ir::Budget;
 use egg::{Id, Language, RecExpr};
 use std::collections::{BTreeMap, HashMap};
 

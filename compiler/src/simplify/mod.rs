@@ -6,7 +6,6 @@
 //! ([`extract`], [`cost`]). Every result carries its proof, replayed by a checker that trusts nothing
 //! ([`proof`]), and is compared with the original on random values; should either fail, the original stands.
 
-pub mod budget;
 pub mod cost;
 pub mod expand;
 mod explain;
@@ -18,7 +17,6 @@ pub mod proof;
 pub mod rules;
 pub mod saturate;
 
-pub use budget::Budget;
 pub use cost::{Objective, ReferenceSizes};
 pub use proof::Proof;
 pub use rules::RuleSet;
@@ -27,7 +25,7 @@ pub use saturate::Limits;
 
 use crate::ir::memo::Memo;
 use crate::ir::sample::{self, Norm};
-use crate::ir::{Axis, Expr, Func, Leaf, Op, Space, rational, traverse};
+use crate::ir::{Axis, Budget, Expr, Func, Leaf, Op, Space, rational, traverse};
 use cost::Costs;
 use expand::Extent;
 use proof::{Lemma, Step};
@@ -41,7 +39,8 @@ pub struct Options {
     pub rules: RuleSet,
     pub objective: Objective,
     pub limits: Limits,
-    /// What all simplifications with these options may spend together.
+    /// What all simplifications with these options may spend together. A region that was seen before costs what it cost
+    /// the first time, so that what a stage can afford does not depend on the stages before it.
     pub budget: Budget,
     /// Values that are already there and cost nothing.
     pub given: Vec<Expr>,
@@ -55,7 +54,7 @@ impl Default for Options {
             rules: RuleSet::default(),
             objective: Objective::Readable,
             limits: Limits::default(),
-            budget: Budget::default(),
+            budget: Budget::of(WORK),
             given: vec![],
             norms: vec![],
         }
@@ -84,6 +83,9 @@ impl Simplified {
         Simplified { term: e.clone(), proof: Proof::trivial(e), hit_limit: false, rejected: vec![] }
     }
 }
+
+/// Nodes that the simplifications of one stage may look at together; about a second.
+const WORK: usize = 1_000_000;
 
 /// Rounds after which a term counts as settled.
 const MAX_ROUNDS: usize = 4;
@@ -255,6 +257,7 @@ impl<'a> Driver<'a> {
         }
         // Written out, it is far larger than a graph may get.
         if language::opened(e) > 4 * self.options.limits.nodes {
+            self.options.budget.refuse();
             self.hit_limit = true;
             return e.clone();
         }

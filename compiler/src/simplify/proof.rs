@@ -9,6 +9,7 @@
 use super::pattern::Bindings;
 use super::rules::RuleSet;
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, traverse};
+use std::fmt;
 
 /// One application of a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,18 +118,34 @@ pub fn check(proof: &Proof, rules: &RuleSet) -> Result<(), String> {
             part = replaced(&part, &step.from, &step.to).map_err(problem)?;
         }
         if part != lemma.end {
-            return Err(format!("the steps up to {number} end at {part}, not at {}", lemma.end));
+            return Err(format!("the steps up to {number} end at {}, not at {}", short(&part), short(&lemma.end)));
         }
         let next = with_lemma(&current, lemma);
         if next == current {
-            return Err(format!("after step {number}: the left side does not occur: {}", lemma.start));
+            return Err(format!("after step {number}: the left side does not occur: {}", short(&lemma.start)));
         }
         current = next;
     }
     if current != proof.end {
-        return Err(format!("the steps end at {current}, not at {}", proof.end));
+        return Err(format!("the steps end at {}, not at {}", short(&current), short(&proof.end)));
     }
     Ok(())
+}
+
+/// As much of a term's text as a message can bear.
+fn short(e: &Expr) -> String {
+    struct Short(String);
+    impl fmt::Write for Short {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.push_str(text);
+            if self.0.len() > 1000 { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut out = Short(String::new());
+    match fmt::write(&mut out, format_args!("{e}")) {
+        Ok(()) => out.0,
+        Err(_) => out.0 + " …",
+    }
 }
 
 /// The term with a lemma's start replaced by its end, where it stands; a start that is a sum may also be a part of one.
@@ -146,7 +163,7 @@ fn with_part(whole: &Expr, lemma: &Lemma) -> Expr {
 
 fn replaced(whole: &Expr, from: &Expr, to: &Expr) -> Result<Expr, String> {
     let next = traverse::replace(whole, from, to);
-    if next == *whole { Err(format!("the left side does not occur: {from}")) } else { Ok(next) }
+    if next == *whole { Err(format!("the left side does not occur: {}", short(from))) } else { Ok(next) }
 }
 
 fn check_step(step: &Step, rules: &RuleSet) -> Result<(), String> {
@@ -169,7 +186,7 @@ fn check_step(step: &Step, rules: &RuleSet) -> Result<(), String> {
     };
     match (from == step.from, to == step.to) {
         (true, true) => Ok(()),
-        (false, _) => Err(format!("the rule's side is {from}, the step has {}", step.from)),
-        _ => Err(format!("the rule gives {to}, the step has {}", step.to)),
+        (false, _) => Err(format!("the rule's side is {}, the step has {}", short(&from), short(&step.from))),
+        _ => Err(format!("the rule gives {}, the step has {}", short(&to), short(&step.to))),
     }
 }

@@ -5,12 +5,11 @@
 //!
 //! Limits count nodes and iterations, never time, so the same input gives the same result everywhere.
 
-use super::budget::Budget;
 use super::language::{Encoder, Facts, Graph, KindName, Knowledge, Term, decode};
 use super::pattern::Pattern;
 use super::rules::{Condition, Rule, RuleSet, Use, independent};
-use crate::ir::Expr;
 use crate::ir::rational::is_even_integer;
+use crate::ir::{Budget, Expr};
 use egg::{ENodeOrVar, Id, Language, PatternAst, RecExpr, Rewrite, Runner, SimpleScheduler, StopReason, Subst, Var};
 use std::time::Duration;
 
@@ -26,6 +25,9 @@ impl Default for Limits {
         Limits { nodes: 1500, iterations: 7 }
     }
 }
+
+/// What it costs to try all rules on an empty graph.
+const RULES: usize = 20;
 
 /// The reason recorded for the union of a forward value's formula and its name.
 const DEFINITION: &str = "definition";
@@ -63,7 +65,9 @@ pub fn saturate(start: &Expr, given: &[Expr], rules: &RuleSet, limits: Limits, b
         .with_iter_limit(limits.iterations)
         .with_time_limit(Duration::from_secs(86_400))
         .run(rules.compiled().iter().chain(&assumptions));
-    budget.spend(runner.iterations.iter().map(|iteration| iteration.egraph_nodes).sum());
+    // Every rule looks at a graph, however small.
+    let visited = runner.iterations.iter().map(|iteration| RULES + iteration.egraph_nodes);
+    budget.spend(visited.sum());
     let hit_limit = matches!(runner.stop_reason, Some(StopReason::NodeLimit(_)));
     let root = runner.egraph.find(root);
     Saturated { graph: runner.egraph, root, start: first, hit_limit }

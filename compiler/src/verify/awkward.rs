@@ -4,7 +4,7 @@ use super::parts::Parts;
 use super::report::Line;
 use super::samples::{Mask, SHAPES, Sample, Source, constrain_query, crossing};
 use super::slopes::moved;
-use super::trials::{Gap, Tally};
+use super::trials::{Gap, Samples, Tally};
 use crate::check::inputs;
 use crate::derive::{Kink, kinks};
 use crate::ir::eval::{Env, evaluate};
@@ -27,22 +27,31 @@ pub fn awkward(parts: &Parts) -> Line {
             let on_kink = |kink: &Kink| {
                 crossing(kink, &start, &end, &source.norms).map(|env| (format!("where {}", kink.what), env))
             };
-            points.extend(kinks(parts.energy()).iter().filter_map(on_kink));
+            let kinks = kinks(parts.energy());
+            points.extend(kinks.iter().take_while(|_| !source.work.is_spent()).filter_map(on_kink));
         }
         points
             .extend(source.masked(Mask::BlindRow).draw(shape, 4).map(|s| ("a query that sees nothing".into(), s.env)));
     }
-    let worst = points.iter().flat_map(|point| terms.iter().map(move |term| broken(point, term)));
-    let worst = worst.fold(Gap::NONE, Gap::or);
+    let mut worst = Gap::NONE;
+    let mut looked = 0;
+    for point in &points {
+        if source.work.is_spent() {
+            break;
+        }
+        worst = terms.iter().fold(worst, |worst, term| worst.or(broken(point, term)));
+        looked += 1;
+    }
+    let samples = Samples::of(looked, points.len());
     let mut kinds: Vec<&str> = Vec::new();
-    points.iter().for_each(|(name, _)| {
+    points.iter().take(looked).for_each(|(name, _)| {
         if !kinds.contains(&name.as_str()) {
             kinds.push(name);
         }
     });
     let detail =
-        format!("energy, gradient, direction and backward are finite at {} points: {}", points.len(), kinds.join("; "));
-    Line { name: "awkward points", detail, outcome: Tally { samples: points.len(), worst }.outcome(0.0) }
+        format!("energy, gradient, direction and backward are finite at {samples} points: {}", kinds.join("; "));
+    Line { name: "awkward points", detail, outcome: Tally { samples, worst }.outcome(0.0) }
 }
 
 fn terms(parts: &Parts) -> Vec<(String, Expr)> {

@@ -25,8 +25,10 @@ const AMPLIFIED: f64 = 1e3;
 const UNSTEADY: f64 = 1e-6;
 /// How much of an energy's size goes into the errors of what is made of differences of energies.
 const ROUNDED: f64 = 1e-3;
-/// Numbers an evaluation may touch; sizes beyond it are left out.
-const MOST_WORK: usize = 400_000_000;
+/// Numbers that one evaluation may touch, all of which it keeps, and all evaluations together; sizes beyond that are left
+/// out.
+const AT_ONCE: usize = 40_000_000;
+const ALL_WORK: usize = 150_000_000;
 /// Draws after which a size is given up.
 const DRAWS: u64 = 6;
 
@@ -76,13 +78,17 @@ struct Seen {
 pub fn lines(case: &Case) -> Vec<Line> {
     let mut seen: BTreeMap<&'static str, Seen> = PARTS.iter().map(|(_, name, _)| (*name, Seen::default())).collect();
     let mut left_out: BTreeSet<usize> = BTreeSet::new();
+    let mut spent = 0usize;
     for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
         let size = HeadSize { queries, tokens, head };
-        if work(case, size) > MOST_WORK {
-            left_out.insert(tokens);
-            continue;
-        }
+        let work = work(case, size);
         for (mask, visible) in masks(case, size) {
+            // The formulas, and once more at inputs that have moved.
+            if work > AT_ONCE || spent.saturating_add(2 * work) > ALL_WORK {
+                left_out.insert(tokens);
+                continue;
+            }
+            spent += 2 * work;
             let what = format!("{queries} queries, N = {tokens}, d_h = {head}, {mask}");
             compare(case, size, &visible, i as u64, &what, &mut seen);
         }

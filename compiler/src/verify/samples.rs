@@ -7,7 +7,7 @@ use crate::check::{domain, inputs};
 use crate::derive::Kink;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Norm, Random, sample};
-use crate::ir::{Expr, Op};
+use crate::ir::{Budget, Expr, Op};
 
 /// (queries, tokens, d_h, d): an ordinary one, a single token, a single component, a larger one.
 pub const SHAPES: [(usize, usize, usize, usize); 4] = [(2, 3, 2, 3), (2, 1, 3, 2), (3, 4, 1, 2), (2, 5, 3, 4)];
@@ -61,17 +61,22 @@ pub struct Source {
     pub square: bool,
     /// At least as many components of the model as of a head.
     pub wide: bool,
+    /// What evaluations on the draws may spend together.
+    pub work: Budget,
 }
+
+/// Nodes that one claim's samples may evaluate together.
+const WORK: usize = 2_000_000;
 
 impl Source {
     pub fn new(terms: Vec<Expr>, norms: Vec<Norm>) -> Source {
-        Source { terms, norms, kinks: vec![], mask: Mask::None, square: false, wide: false }
+        Source { terms, norms, kinks: vec![], mask: Mask::None, square: false, wide: false, work: Budget::of(WORK) }
     }
     pub fn avoiding(self, kinks: Vec<Kink>) -> Source {
         Source { kinks, ..self }
     }
     pub fn masked(&self, mask: Mask) -> Source {
-        Source { mask, ..self.clone() }
+        Source { mask, work: self.work.again(), ..self.clone() }
     }
 
     /// A draw, unless it is too near a kink.
@@ -82,6 +87,7 @@ impl Source {
         let sizes = Sizes { queries, tokens, head, model, heads: 2 };
         let mut random = Random::new(seed);
         let mut env = sample(&self.terms, sizes, &self.norms, &mut random);
+        env.work = self.work.clone();
         env.visible = visibility(self.mask, queries, tokens, &mut random);
         constrain_token(&mut env, &self.norms);
         let is_near = self.kinks.iter().any(|kink| near(kink, &env));

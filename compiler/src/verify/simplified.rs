@@ -3,7 +3,7 @@
 use super::parts::Parts;
 use super::report::{Line, Outcome};
 use super::samples::{Mask, Source};
-use super::trials::{Gap, Tally, gap, run};
+use super::trials::{Gap, Samples, Tally, gap, run};
 use crate::derive::{hide, kinks};
 use crate::ir::Expr;
 use crate::ir::eval::evaluate_all;
@@ -52,7 +52,7 @@ pub fn proofs(parts: &Parts) -> Line {
     let kept = if refused == 0 { String::new() } else { format!("; {refused} rewritings were refused") };
     let detail = format!("{steps} steps in {} proofs replayed{kept}", stages.len());
     let worst = problem.map_or(Gap::NONE, Gap::impossible);
-    let outcome: Outcome = Tally { samples: stages.len(), worst }.outcome(0.0);
+    let outcome: Outcome = Tally { samples: Samples::all(stages.len()), worst }.outcome(0.0);
     Line { name: "proofs", detail, outcome }
 }
 

@@ -4,6 +4,7 @@ use super::report::Outcome;
 use super::samples::{SHAPES, Sample, Source};
 use crate::ir::eval::Sizes;
 use crate::ir::tensor::{Tensor, broadcast};
+use std::fmt;
 
 /// Seeds a shape is tried with.
 const SEEDS: u64 = 2;
@@ -62,10 +63,35 @@ fn entry(x: &Tensor, offset: usize) -> String {
     if parts.is_empty() { String::new() } else { format!("[{}]", parts.join(", ")) }
 }
 
+/// How many samples were looked at, of how many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Samples {
+    done: usize,
+    of: usize,
+}
+
+impl Samples {
+    pub fn all(of: usize) -> Samples {
+        Samples { done: of, of }
+    }
+    pub fn of(done: usize, of: usize) -> Samples {
+        Samples { done, of }
+    }
+}
+
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.done == self.of {
+            true => write!(f, "{}", self.of),
+            false => write!(f, "only {} of {}", self.done, self.of),
+        }
+    }
+}
+
 /// What a claim's trials came to.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    pub samples: usize,
+    pub samples: Samples,
     pub worst: Gap,
 }
 
@@ -75,13 +101,17 @@ impl Tally {
         self.worst.error.is_infinite() && self.worst.place.starts_with(NO_SAMPLE)
     }
     pub fn join(self, other: Tally) -> Tally {
-        Tally { samples: self.samples + other.samples, worst: self.worst.or(other.worst) }
+        let (a, b) = (self.samples, other.samples);
+        Tally { samples: Samples { done: a.done + b.done, of: a.of + b.of }, worst: self.worst.or(other.worst) }
     }
     pub fn outcome(self, tolerance: f64) -> Outcome {
         if self.is_without_sample() {
             return Outcome::Inconclusive { reason: self.worst.place };
         }
         let Gap { error, place } = self.worst;
+        if self.samples.done == 0 && self.samples.of > 0 {
+            return Outcome::NotApplicable { reason: "the formulas are too long to look at a sample".to_string() };
+        }
         if error <= tolerance {
             Outcome::Pass { error, tolerance }
         } else {
@@ -90,35 +120,40 @@ impl Tally {
     }
 }
 
-/// Tries a claim on every shape and seed. A trial answers nothing where its own expected value is not to be trusted;
-/// then another sample is drawn, and a shape without any usable sample fails.
+/// Tries a claim on every shape and seed, as far as the source's work goes. A trial answers nothing where its own
+/// expected value is not to be trusted; then another sample is drawn, and a shape without any usable sample fails.
 pub fn run(source: &Source, trial: impl Fn(&Sample) -> Result<Option<Gap>, String>) -> Tally {
-    let mut tally = Tally { samples: 0, worst: Gap::NONE };
+    let mut tally = Tally { samples: Samples::all(0), worst: Gap::NONE };
     for shape in SHAPES {
         for seed in 0..SEEDS {
-            let gap = first_usable(source, shape, seed, &trial);
-            tally = tally.join(Tally { samples: 1, worst: gap });
+            let found = first_usable(source, shape, seed, &trial);
+            let samples = Samples { done: usize::from(found.is_some()), of: 1 };
+            tally = tally.join(Tally { samples, worst: found.unwrap_or(Gap::NONE) });
         }
     }
     tally
 }
 
+/// The gap at the first sample that can be used; nothing when there is no work left to find one.
 fn first_usable(
     source: &Source,
     shape: (usize, usize, usize, usize),
     seed: u64,
     trial: impl Fn(&Sample) -> Result<Option<Gap>, String>,
-) -> Gap {
+) -> Option<Gap> {
     for attempt in 0..ATTEMPTS {
+        if source.work.is_spent() {
+            return None;
+        }
         let Some(sample) = source.draw(shape, seed * ATTEMPTS + attempt) else { continue };
         let at = |place: String| format!("{place} ({})", sample.describe());
         match trial(&sample) {
-            Ok(Some(gap)) => return Gap { place: at(gap.place), ..gap },
+            Ok(Some(gap)) => return Some(Gap { place: at(gap.place), ..gap }),
             Ok(None) => {}
-            Err(problem) => return Gap::impossible(at(problem)),
+            Err(problem) => return Some(Gap::impossible(at(problem))),
         }
     }
     let (queries, tokens, head, _) = shape;
     let sizes = format!("{queries} queries, N = {tokens}, d_h = {head}");
-    Gap::impossible(format!("{NO_SAMPLE} in {ATTEMPTS} draws ({sizes})"))
+    Some(Gap::impossible(format!("{NO_SAMPLE} in {ATTEMPTS} draws ({sizes})")))
 }
