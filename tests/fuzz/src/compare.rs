@@ -43,6 +43,9 @@ pub struct Difference {
 impl Difference {
     pub fn describe(&self) -> String {
         let Difference { entry, expected, got, allowed, .. } = self;
+        if expected.len() != got.len() {
+            return format!("{} entries where {} are expected", got.len(), expected.len());
+        }
         let start = entry.saturating_sub(4);
         let part = |x: &[f64]| -> String {
             let shown: Vec<String> = x.iter().skip(start).take(10).map(|x| format!("{x:.9}")).collect();

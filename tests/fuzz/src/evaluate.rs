@@ -37,7 +37,7 @@ use crate::closed::{Id, Node, Reach};
 use crate::linear;
 use crate::meaning::{Meaning, System};
 use crate::minimum::smooth_maximum;
-use crate::point::Point;
+use crate::point::{Point, Sizes};
 use crate::tape::{Tape, Var};
 use crate::tree::{Size, Value, Values};
 use std::collections::{BTreeMap, HashMap};
@@ -84,46 +84,129 @@ pub struct Outcome {
 /// Everything at a point.
 pub fn evaluate(meaning: &Meaning, point: &Point, limits: Limits) -> Result<Outcome, Skip> {
     let sizes = point.sizes;
-    let zeros = || {
-        let vectors = [("q", sizes.queries), ("k", sizes.tokens), ("v", sizes.tokens)];
-        let mut all: Gradients =
-            vectors.iter().map(|(name, rows)| (name.to_string(), vec![0.0; rows * sizes.head])).collect();
-        for parameter in &meaning.parameters {
-            let length = match parameter.value {
-                Value::Gate | Value::Decay => sizes.tokens,
-                _ => 1,
-            };
-            all.insert(parameter.name.clone(), vec![0.0; length]);
-        }
-        all
-    };
     let mut outcome = Outcome {
         out: vec![0.0; sizes.queries * sizes.head],
         energy: vec![0.0; sizes.queries],
-        of_direction: zeros(),
-        of_energy: zeros(),
+        of_direction: zeros(meaning, point),
+        of_energy: zeros(meaning, point),
     };
     for query in (0..sizes.queries).filter(|t| !point.visible[*t].is_empty()) {
-        let mut row = Row::new(meaning, point, query);
-        let energy = row.node(meaning.global, None);
+        let mut tape = Tape::new();
+        let mut leaves = Leaves::default();
+        let head = leaves.head(&mut tape, meaning, point, query);
+        let mut row = Row::new(&mut tape, meaning, head);
+        let energy = row.energy();
         let direction = row.direction(limits)?;
-        row.within(limits)?;
-        let u = row.tape.constant(point.u[query]);
-        let of_energy = row.tape.multiply(u, energy);
-        let g: Vec<Var> = point.g[query * sizes.head..][..sizes.head].iter().map(|g| row.tape.constant(*g)).collect();
-        let of_direction = row.tape.dot(&g, &direction);
-        outcome.energy[query] = row.tape.value(energy);
+        within(&tape, limits)?;
+        let u = tape.constant(point.u[query]);
+        let of_energy = tape.multiply(u, energy);
+        let g: Vec<Var> = point.g[query * sizes.head..][..sizes.head].iter().map(|g| tape.constant(*g)).collect();
+        let of_direction = tape.dot(&g, &direction);
+        outcome.energy[query] = tape.value(energy);
         for (to, x) in outcome.out[query * sizes.head..].iter_mut().zip(&direction) {
-            *to = row.tape.value(*x);
+            *to = tape.value(*x);
         }
-        row.send_back(of_direction, &mut outcome.of_direction);
-        row.send_back(of_energy, &mut outcome.of_energy);
-        row.within(limits)?;
+        leaves.send_back(&mut tape, of_direction, &mut outcome.of_direction);
+        leaves.send_back(&mut tape, of_energy, &mut outcome.of_energy);
+        within(&tape, limits)?;
     }
     let gradients = outcome.of_direction.values().chain(outcome.of_energy.values());
     let all = [&outcome.out, &outcome.energy].into_iter().chain(gradients).flatten();
     let is_moderate = |x: &f64| x.abs() <= limits.largest;
     if all.into_iter().all(is_moderate) { Ok(outcome) } else { Err(Skip::Overflow) }
+}
+
+/// Gradients of nothing.
+fn zeros(meaning: &Meaning, point: &Point) -> Gradients {
+    let sizes = point.sizes;
+    let vectors = [("q", sizes.queries), ("k", sizes.tokens), ("v", sizes.tokens)];
+    let vectors = vectors.into_iter().map(|(name, rows)| (name.to_string(), vec![0.0; rows * sizes.head]));
+    let numbers = meaning.parameters.iter().map(|parameter| {
+        let length = match parameter.value {
+            Value::Gate | Value::Decay => sizes.tokens,
+            _ => 1,
+        };
+        (parameter.name.clone(), vec![0.0; length])
+    });
+    vectors.chain(numbers).collect()
+}
+
+/// Whether what is on the tape can be compared with anything.
+pub fn within(tape: &Tape, limits: Limits) -> Result<(), Skip> {
+    if tape.nearest_kink.is_some_and(|distance| distance < limits.kink) {
+        return Err(Skip::Kink);
+    }
+    if tape.largest > LARGEST { Err(Skip::Overflow) } else { Ok(()) }
+}
+
+/// The inputs of one query on the tape: their names, and which entries of their gradients they are.
+#[derive(Default)]
+struct Leaves(Vec<(String, usize, Var)>);
+
+impl Leaves {
+    fn leaf(&mut self, tape: &mut Tape, name: &str, entry: usize, value: f64) -> Var {
+        let leaf = tape.leaf(value);
+        self.0.push((name.to_string(), entry, leaf));
+        leaf
+    }
+
+    fn head(&mut self, tape: &mut Tape, meaning: &Meaning, point: &Point, query: usize) -> Head {
+        let width = point.sizes.head;
+        let tokens = point.visible[query].clone();
+        let mut vector = |tape: &mut Tape, name: &str, values: &[f64], row: usize| -> Vec<Var> {
+            (row * width..(row + 1) * width).map(|i| self.leaf(tape, name, i, values[i])).collect()
+        };
+        let q = vector(tape, "q", &point.q, query);
+        let k = tokens.clone().map(|n| vector(tape, "k", &point.k, n)).collect();
+        let v = tokens.clone().map(|n| vector(tape, "v", &point.v, n)).collect();
+        let (mut numbers, mut weights) = (HashMap::new(), HashMap::new());
+        for parameter in &meaning.parameters {
+            let name = &parameter.name;
+            match parameter.value {
+                Value::Gate => {
+                    let gates = tokens.clone().map(|n| self.leaf(tape, name, n, point.gates[name][n])).collect();
+                    weights.insert(name.clone(), gates);
+                }
+                Value::Decay => {
+                    let last = point.position(query);
+                    let steps = &point.decays[name];
+                    let steps: Vec<Var> = (0..=last).map(|n| self.leaf(tape, name, n, steps[n])).collect();
+                    weights.insert(name.clone(), tokens.clone().map(|n| decay(tape, &steps, n)).collect());
+                }
+                _ => drop(numbers.insert(name.clone(), self.leaf(tape, name, 0, point.numbers[name]))),
+            }
+        }
+        Head { sizes: point.sizes, q, k, v, numbers, weights }
+    }
+
+    /// Adds the gradient of a number on the tape to those of the inputs.
+    fn send_back(&self, tape: &mut Tape, loss: Var, to: &mut Gradients) {
+        let leaves: Vec<Var> = self.0.iter().map(|leaf| leaf.2).collect();
+        let gradient = tape.gradient(loss, &leaves);
+        for ((name, entry, _), slope) in self.0.iter().zip(gradient) {
+            if let Some(sum) = to.get_mut(name) {
+                sum[*entry] += tape.value(slope);
+            }
+        }
+    }
+}
+
+/// γ of a token: the product of the factors of the steps after it, up to the last; tokens after the last have 0.
+pub fn decay(tape: &mut Tape, steps: &[Var], token: usize) -> Var {
+    let Some(factors) = steps.get(token + 1..) else { return tape.constant(0.0) };
+    let one = tape.constant(1.0);
+    factors.iter().fold(one, |product, factor| tape.multiply(product, *factor))
+}
+
+/// What one query of a head looks at, on a tape; k, v and the weights by token, from the first visible one.
+pub struct Head {
+    pub sizes: Sizes,
+    pub q: Vec<Var>,
+    pub k: Vec<Vec<Var>>,
+    pub v: Vec<Vec<Var>>,
+    pub numbers: HashMap<String, Var>,
+    /// Gates and decays.
+    pub weights: HashMap<String, Vec<Var>>,
 }
 
 /// Which vectors a component is made of.
@@ -142,21 +225,11 @@ enum Side {
 /// A term at a token, and at a component of one side.
 type At = (Id, Option<usize>, Option<(usize, Side)>);
 
-/// One query on a tape of its own.
-struct Row<'a> {
-    tape: Tape,
+/// One query being evaluated.
+pub struct Row<'a> {
+    tape: &'a mut Tape,
     meaning: &'a Meaning,
-    point: &'a Point,
-    query: usize,
-    /// The inputs by name, and which entries of their gradients they are.
-    leaves: Vec<(String, usize, Var)>,
-    q: Vec<Var>,
-    /// By token, from the first visible one.
-    k: Vec<Vec<Var>>,
-    v: Vec<Vec<Var>>,
-    numbers: HashMap<String, Var>,
-    /// Gates and decays by token.
-    weights: HashMap<String, Vec<Var>>,
+    head: Head,
     delta: Vec<Var>,
     /// Whether sums over components move with δ.
     is_moving: bool,
@@ -164,72 +237,21 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn new(meaning: &'a Meaning, point: &'a Point, query: usize) -> Row<'a> {
-        let mut row = Row {
-            tape: Tape::new(),
-            meaning,
-            point,
-            query,
-            leaves: vec![],
-            q: vec![],
-            k: vec![],
-            v: vec![],
-            numbers: HashMap::new(),
-            weights: HashMap::new(),
-            delta: vec![],
-            is_moving: false,
-            known: HashMap::new(),
-        };
-        let head = point.sizes.head;
-        let tokens = point.visible[query].clone();
-        row.q = (0..head).map(|e| row.leaf("q", query * head + e, point.q[query * head + e])).collect();
-        for n in tokens.clone() {
-            let k = (0..head).map(|e| row.leaf("k", n * head + e, point.k[n * head + e])).collect();
-            let v = (0..head).map(|e| row.leaf("v", n * head + e, point.v[n * head + e])).collect();
-            row.k.push(k);
-            row.v.push(v);
-        }
-        for parameter in &meaning.parameters {
-            let name = &parameter.name;
-            match parameter.value {
-                Value::Gate => {
-                    let gates = tokens.clone().map(|n| row.leaf(name, n, point.gates[name][n])).collect();
-                    row.weights.insert(name.clone(), gates);
-                }
-                Value::Decay => {
-                    let last = point.position(query);
-                    let steps: Vec<Var> = (0..=last).map(|n| row.leaf(name, n, point.decays[name][n])).collect();
-                    let products = tokens.clone().map(|n| row.product(steps.get(n + 1..)));
-                    let products = products.collect();
-                    row.weights.insert(name.clone(), products);
-                }
-                _ => {
-                    let number = row.leaf(name, 0, point.numbers[name]);
-                    row.numbers.insert(name.clone(), number);
-                }
-            }
-        }
+    pub fn new(tape: &'a mut Tape, meaning: &'a Meaning, head: Head) -> Row<'a> {
+        let mut row = Row { tape, meaning, head, delta: vec![], is_moving: false, known: HashMap::new() };
         if let Some(radius) = meaning.radius_of_query {
-            row.q = row.at_length(&row.q.clone(), radius);
+            row.head.q = row.at_length(&row.head.q.clone(), radius);
         }
         if let Some(radius) = meaning.radius_of_key {
-            row.k = row.k.clone().iter().map(|k| row.at_length(k, radius)).collect();
+            row.head.k = row.head.k.clone().iter().map(|k| row.at_length(k, radius)).collect();
         }
-        row.delta = row.tape.leaves(&vec![0.0; head]);
+        row.delta = row.tape.leaves(&vec![0.0; row.head.sizes.head]);
         row
     }
 
-    fn leaf(&mut self, name: &str, entry: usize, value: f64) -> Var {
-        let leaf = self.tape.leaf(value);
-        self.leaves.push((name.to_string(), entry, leaf));
-        leaf
-    }
-
-    /// The product of some factors; tokens after the query have none, and the decay 0.
-    fn product(&mut self, factors: Option<&[Var]>) -> Var {
-        let Some(factors) = factors else { return self.tape.constant(0.0) };
-        let one = self.tape.constant(1.0);
-        factors.iter().fold(one, |product, factor| self.tape.multiply(product, *factor))
+    /// F of the query.
+    pub fn energy(&mut self) -> Var {
+        self.node(self.meaning.global, None)
     }
 
     /// ρ x/‖x‖.
@@ -240,13 +262,6 @@ impl<'a> Row<'a> {
         let inverse = self.tape.power(square, -0.5);
         let factor = self.tape.multiply(radius, inverse);
         x.iter().map(|x| self.tape.multiply(*x, factor)).collect()
-    }
-
-    fn within(&self, limits: Limits) -> Result<(), Skip> {
-        if self.tape.nearest_kink.is_some_and(|distance| distance < limits.kink) {
-            return Err(Skip::Kink);
-        }
-        if self.tape.largest > LARGEST { Err(Skip::Overflow) } else { Ok(()) }
     }
 
     /// The number a node is for a token.
@@ -275,7 +290,7 @@ impl<'a> Row<'a> {
         match meaning.graph.node(id) {
             Node::Number(value) => self.tape.constant(*value),
             Node::Size(size) => {
-                let sizes = self.point.sizes;
+                let sizes = self.head.sizes;
                 let value = match size {
                     Size::Tokens => sizes.tokens,
                     Size::Model => sizes.model,
@@ -285,22 +300,22 @@ impl<'a> Row<'a> {
                 self.tape.constant(value as f64)
             }
             Node::Param(name) => match token {
-                Some(token) if self.weights.contains_key(name) => self.weights[name][token],
-                _ => self.numbers[name],
+                Some(token) if self.head.weights.contains_key(name) => self.head.weights[name][token],
+                _ => self.head.numbers[name],
             },
             Node::Query => {
                 let (e, side) = component.expect("a component of q");
                 match side {
-                    Side::Plain | Side::Values => self.q[e],
-                    Side::Moved | Side::MovedValues => self.tape.add(self.q[e], self.delta[e]),
+                    Side::Plain | Side::Values => self.head.q[e],
+                    Side::Moved | Side::MovedValues => self.tape.add(self.head.q[e], self.delta[e]),
                 }
             }
             Node::Key => {
                 let (e, side) = component.expect("a component of k");
                 let token = token.expect("a token");
                 match side {
-                    Side::Plain | Side::Moved => self.k[token][e],
-                    Side::Values | Side::MovedValues => self.v[token][e],
+                    Side::Plain | Side::Moved => self.head.k[token][e],
+                    Side::Values | Side::MovedValues => self.head.v[token][e],
                 }
             }
             Node::Energy => self.node(meaning.local, token),
@@ -345,19 +360,19 @@ impl<'a> Row<'a> {
             }
             Node::SumComponents(body) => self.sum_of_components(*body, token),
             Node::SumTokens(body) => {
-                let parts: Vec<Var> = (0..self.k.len()).map(|n| self.node(*body, Some(n))).collect();
+                let parts: Vec<Var> = (0..self.head.k.len()).map(|n| self.node(*body, Some(n))).collect();
                 self.tape.sum(parts)
             }
             Node::Minimum(entropy, energy, temperature, shape) => {
                 let temperature = self.node(*temperature, None);
                 let minus = self.tape.negate(temperature);
-                let scores: Vec<Var> = (0..self.k.len())
+                let scores: Vec<Var> = (0..self.head.k.len())
                     .map(|n| {
                         let energy = self.node(*energy, Some(n));
                         self.tape.divide(energy, minus)
                     })
                     .collect();
-                let value = smooth_maximum(&mut self.tape, *entropy, *shape, &scores);
+                let value = smooth_maximum(self.tape, *entropy, *shape, &scores);
                 self.tape.multiply(minus, value)
             }
         }
@@ -369,7 +384,7 @@ impl<'a> Row<'a> {
         let is_moving = self.is_moving && reach.query;
         let becomes_v = self.meaning.values == Values::Free && reach.key;
         let total = |row: &mut Row, side: Side| {
-            let parts: Vec<Var> = (0..row.point.sizes.head).map(|e| row.entry(body, token, Some((e, side)))).collect();
+            let parts: Vec<Var> = (0..row.head.sizes.head).map(|e| row.entry(body, token, Some((e, side)))).collect();
             row.tape.sum(parts)
         };
         match (is_moving, becomes_v) {
@@ -384,7 +399,7 @@ impl<'a> Row<'a> {
     }
 
     /// What the head adds.
-    fn direction(&mut self, limits: Limits) -> Result<Vec<Var>, Skip> {
+    pub fn direction(&mut self, limits: Limits) -> Result<Vec<Var>, Skip> {
         self.known.clear();
         self.is_moving = true;
         let energy = self.node(self.meaning.global, None);
@@ -457,20 +472,8 @@ impl<'a> Row<'a> {
                 if condition.is_nan() || condition > limits.condition {
                     return Err(Skip::IllConditioned);
                 }
-                Ok(linear::solve(&mut self.tape, &matrix, gradient))
+                Ok(linear::solve(self.tape, &matrix, gradient))
             }
         }
-    }
-
-    /// Adds the gradient of a number on the tape to those of the inputs.
-    fn send_back(&mut self, loss: Var, to: &mut Gradients) {
-        let leaves: Vec<Var> = self.leaves.iter().map(|leaf| leaf.2).collect();
-        let gradient = self.tape.gradient(loss, &leaves);
-        for ((name, entry, _), slope) in self.leaves.iter().zip(gradient) {
-            if let Some(sum) = to.get_mut(name) {
-                sum[*entry] += self.tape.value(slope);
-            }
-        }
-        debug_assert!(self.query < self.point.sizes.queries);
     }
 }

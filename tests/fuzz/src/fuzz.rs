@@ -5,6 +5,7 @@ use crate::commands;
 use crate::compiled;
 use crate::failure::Failure;
 use crate::interpreted;
+use crate::layers;
 use crate::shrink;
 use crate::tally::Tally;
 use crate::tree::Recipe;
@@ -47,16 +48,19 @@ pub enum Look {
     Commands,
     /// Emitted kernels beside the evaluator.
     Compiled,
+    /// Emitted layers of candle beside the evaluator's.
+    Candle,
 }
 
 impl Look {
-    pub const ALL: [Look; 3] = [Look::Interpreted, Look::Commands, Look::Compiled];
+    pub const ALL: [Look; 4] = [Look::Interpreted, Look::Commands, Look::Compiled, Look::Candle];
 
     /// How many recipes go together, in one crate.
     pub fn together(self) -> u64 {
         match self {
             Look::Interpreted | Look::Commands => 1,
             Look::Compiled => 40,
+            Look::Candle => 10,
         }
     }
 
@@ -65,6 +69,7 @@ impl Look {
             Look::Interpreted => "interpreted",
             Look::Commands => "commands",
             Look::Compiled => "compiled",
+            Look::Candle => "candle",
         }
     }
 
@@ -76,6 +81,7 @@ impl Look {
     fn at_all(self, recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>> {
         match self {
             Look::Compiled => compiled::look(recipes, tally),
+            Look::Candle => layers::look(recipes, tally),
             Look::Interpreted | Look::Commands => {
                 recipes.iter().map(|(recipe, seed)| try_recipe(recipe, self, *seed).err()).collect()
             }
@@ -90,7 +96,7 @@ impl Look {
                 tally.compared += 1;
                 Ok(())
             }
-            Look::Compiled => {
+            Look::Compiled | Look::Candle => {
                 let failure = self.at_all(&[(recipe.clone(), seed)], tally).pop().flatten();
                 failure.map_or(Ok(()), Err)
             }

@@ -50,8 +50,11 @@ pub fn checked(text: &str) -> Result<Result<Recipe, Vec<String>>, Failure> {
 pub fn compiled(recipe: Recipe) -> Result<Result<Compiled, String>, Failure> {
     let options = Options::default();
     let derivation = catching("derive", || derive::derive(&recipe, &options))?;
-    let plan = catching("plan", || plan::plan(&derivation, &options))?;
-    Ok(plan.map(|plan| Compiled { recipe, derivation, plan }).map_err(|why| why.to_string()))
+    match catching("plan", || plan::plan(&derivation, &options))? {
+        Ok(plan) => Ok(Ok(Compiled { recipe, derivation, plan })),
+        Err(why) if why.is_fault() => Err(Failure::Broken { command: "plan".to_string(), detail: why.to_string() }),
+        Err(why) => Ok(Err(why.to_string())),
+    }
 }
 
 /// Compares at several points; the seed decides which.

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use energy_fuzz::fuzz::{self, Look};
 use energy_fuzz::supervise::{self, Run, with_a_large_stack};
 use energy_fuzz::tally::Tally;
-use energy_fuzz::{generate, print, shrink};
+use energy_fuzz::{generate, mutate, print, shrink};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -22,6 +22,8 @@ enum Engine {
     Commands,
     /// Emitted kernels in single precision
     Compiled,
+    /// Emitted layers of candle, by their kernels and by tensor operations
+    Candle,
     All,
 }
 
@@ -31,6 +33,7 @@ impl Engine {
             Engine::Interpreted => &[Look::Interpreted],
             Engine::Commands => &[Look::Commands],
             Engine::Compiled => &[Look::Compiled],
+            Engine::Candle => &[Look::Candle],
             Engine::All => &Look::ALL,
         }
     }
@@ -52,6 +55,13 @@ enum Command {
         /// Show failing recipes as they are
         #[arg(long)]
         no_shrinking: bool,
+    },
+    /// Changes bytes of recipe files and reads them: no panic, and never for long
+    Mutate {
+        #[arg(long, default_value_t = 1000)]
+        mutations: usize,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// Looks at the recipe of a seed, as `fuzz` names it
     Try {
@@ -103,6 +113,7 @@ fn main() -> ExitCode {
         Command::Try { seed, look, path, shrink } => {
             code(with_a_large_stack(move || try_one(seed, look, &path, shrink)))
         }
+        Command::Mutate { mutations, seed } => code(with_a_large_stack(move || mutated(mutations, seed))),
         Command::Energyc { words } => {
             let words = std::iter::once("energyc".to_string()).chain(words);
             match energyc::cli::Args::try_parse_from(words) {
@@ -131,6 +142,16 @@ fn main() -> ExitCode {
             code(all_good)
         }
     }
+}
+
+fn mutated(count: usize, seed: u64) -> bool {
+    let mutations = mutate::mutate(count, seed, |mutant| println!("{}\n{}\n", mutant.failure, mutant.text));
+    println!("{} mutations, {} of them valid recipes", mutations.tried, mutations.valid);
+    if let Some((time, text)) = &mutations.slowest {
+        println!("the slowest took {:.2} s:\n{text}", time.as_secs_f64());
+    }
+    println!("{} failures", mutations.found.len());
+    mutations.found.is_empty()
 }
 
 fn try_one(seed: u64, look: Look, path: &[usize], shrink: bool) -> bool {

@@ -105,7 +105,7 @@ fn worker(run: Run, next: &mut u64, tally: &mut Tally) -> Option<String> {
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = child.wait().expect("a worker ends");
-                return (status.code().is_none()).then(|| status.to_string());
+                return (!status.success()).then(|| status.to_string());
             }
         }
     }

@@ -179,31 +179,33 @@ impl Tape {
 
     /// ∂y/∂x for every x, on the tape.
     pub fn gradient(&mut self, y: Var, xs: &[Var]) -> Vec<Var> {
-        let length = y.0 as usize + 1;
+        // Nothing before the first x depends on any.
+        let first = xs.iter().map(|x| x.0).min().unwrap_or(0).min(y.0) as usize;
+        let length = y.0 as usize + 1 - first;
+        let at = |x: Var| (x.0 as usize).checked_sub(first).filter(|at| *at < length);
         let mut depends = vec![false; length];
-        for x in xs.iter().filter(|x| x.0 <= y.0) {
-            depends[x.0 as usize] = true;
+        for at in xs.iter().filter_map(|x| at(*x)) {
+            depends[at] = true;
         }
         for i in 0..length {
-            depends[i] |= match self.ops[i] {
+            let is_moved = |x: Var| at(x).is_some_and(|at| depends[at]);
+            let moves = match self.ops[first + i] {
                 Op::Constant | Op::Leaf => false,
-                Op::Add(a, b) | Op::Multiply(a, b) => depends[a.0 as usize] || depends[b.0 as usize],
-                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) => depends[a.0 as usize],
+                Op::Add(a, b) | Op::Multiply(a, b) => is_moved(a) || is_moved(b),
+                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) => is_moved(a),
             };
+            depends[i] |= moves;
         }
         let mut adjoints: Vec<Option<Var>> = vec![None; length];
-        adjoints[y.0 as usize] = Some(self.constant(1.0));
+        adjoints[length - 1] = Some(self.constant(1.0));
         for i in (0..length).rev().filter(|i| depends[*i]) {
             let Some(adjoint) = adjoints[i] else { continue };
             let mut send = |tape: &mut Tape, to: Var, slope: Option<Var>| {
-                if !depends[to.0 as usize] {
-                    return;
-                }
+                let Some(to) = at(to).filter(|to| depends[*to]) else { return };
                 let part = slope.map_or(adjoint, |slope| tape.multiply(adjoint, slope));
-                let place = &mut adjoints[to.0 as usize];
-                *place = Some(place.map_or(part, |sum| tape.add(sum, part)));
+                adjoints[to] = Some(adjoints[to].map_or(part, |sum| tape.add(sum, part)));
             };
-            match self.ops[i] {
+            match self.ops[first + i] {
                 Op::Constant | Op::Leaf => {}
                 Op::Add(a, b) => {
                     send(self, a, None);
@@ -218,14 +220,14 @@ impl Tape {
                     let slope = self.scale(power, r);
                     send(self, a, Some(slope));
                 }
-                Op::Exp(a) => send(self, a, Some(Var(i as u32))),
+                Op::Exp(a) => send(self, a, Some(Var((first + i) as u32))),
                 Op::Log(a) => {
                     let slope = self.power(a, -1.0);
                     send(self, a, Some(slope));
                 }
             }
         }
-        xs.iter().map(|x| adjoints.get(x.0 as usize).copied().flatten().unwrap_or_else(|| self.constant(0.0))).collect()
+        xs.iter().map(|x| at(*x).and_then(|at| adjoints[at]).unwrap_or_else(|| self.constant(0.0))).collect()
     }
 }
 
