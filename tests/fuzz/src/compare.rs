@@ -1,7 +1,7 @@
 //! Two outcomes side by side.
 //!
-//! A number may be off by so much of the largest entry of its array, and by so many times what it moves when the inputs move
-//! in their last digits: what is ill-conditioned is allowed what its condition is, and nothing else is.
+//! A number may be off by so much of the largest entry of its array, and by so many times what it moves when everything it is
+//! computed from is rounded: what is ill-conditioned is allowed what its condition is, and nothing else is.
 
 use crate::evaluate::Outcome;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Tolerance {
     pub relative: f64,
     /// Whatever the entries are.
     pub absolute: f64,
-    /// Times what perturbed inputs change.
+    /// Times what rounding changes.
     pub movement: f64,
 }
 
@@ -60,11 +60,11 @@ impl Difference {
     }
 }
 
-/// The largest change of every entry among perturbed outcomes.
-pub fn movement(outcome: &Arrays, perturbed: &[Arrays]) -> Arrays {
+/// The largest change of every entry among outcomes that were rounded on the way.
+pub fn movement(outcome: &Arrays, rounded: &[Arrays]) -> Arrays {
     let of = |(name, values): (&String, &Vec<f64>)| {
         let change = |i: usize| {
-            let moved = perturbed.iter().filter_map(|other| other.get(name)).map(|other| (other[i] - values[i]).abs());
+            let moved = rounded.iter().filter_map(|other| other.get(name)).map(|other| (other[i] - values[i]).abs());
             moved.fold(0.0, |m: f64, x| m.max(x))
         };
         (name.clone(), (0..values.len()).map(change).collect())

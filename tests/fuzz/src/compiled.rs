@@ -1,13 +1,14 @@
 //! Recipes as emitted kernels: many in one crate, built and run on inputs from a file, in single precision, beside the
 //! evaluator at the same rounded inputs.
 //!
-//! How far a number may be off is measured: every input is moved by as much as rounding moves it, a few times, and what the
-//! result moves by then is what its condition is. A kernel is allowed a multiple of that and of the largest entry's rounding.
+//! How far a number may be off is measured: the evaluator repeats itself in an arithmetic that rounds as single precision
+//! does, and what its results move by then is their condition. A kernel is allowed a multiple of that and of the largest entry's
+//! rounding.
 
 use crate::catching::catching;
 use crate::compare::{self, Arrays, Tolerance, differs};
 use crate::crates::{self, Crate};
-use crate::evaluate::{Limits, evaluate};
+use crate::evaluate::{Limits, evaluate, rounded};
 use crate::expansion;
 use crate::failure::Failure;
 use crate::interpreted;
@@ -32,13 +33,12 @@ pub const VAGUE: f64 = 0.05;
 /// Sources of more bytes are left out.
 pub const LONGEST: usize = 400_000;
 const DRAWS: usize = 4;
-const PERTURBATIONS: usize = 3;
+const REPETITIONS: usize = 3;
 
 /// A recipe with its kernel.
-struct Subject<'a> {
+struct Subject {
     /// Which of the recipes.
     number: usize,
-    recipe: &'a Recipe,
     meaning: Meaning,
     structural: Vec<String>,
     face: Interface,
@@ -111,7 +111,7 @@ pub fn look(recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>
 }
 
 /// A recipe's kernel; nothing where there is none to have.
-fn subject<'a>(number: usize, recipe: &'a Recipe, tally: &mut Tally) -> Result<Option<Subject<'a>>, Failure> {
+fn subject(number: usize, recipe: &Recipe, tally: &mut Tally) -> Result<Option<Subject>, Failure> {
     let Ok(checked) = interpreted::checked(&print::recipe(recipe))? else { return Ok(None) };
     let compiled = match interpreted::compiled(checked)? {
         Ok(compiled) => compiled,
@@ -134,7 +134,7 @@ fn subject<'a>(number: usize, recipe: &'a Recipe, tally: &mut Tally) -> Result<O
     let face = catching("emit", || interface(&compiled.plan))?;
     let meaning = Meaning::of(recipe, expansion.as_ref());
     let structural = compiled.recipe.structural.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Some(Subject { number, recipe, meaning, structural, face, source }))
+    Ok(Some(Subject { number, meaning, structural, face, source }))
 }
 
 /// ((queries, tokens, d_h), batch, heads).
@@ -191,14 +191,14 @@ fn call(
 pub fn expectation(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<(Arrays, Arrays), String> {
     let skip = |skip| format!("{skip:?}");
     let outcome = compare::arrays(&evaluate(meaning, point, Limits::SINGLE).map_err(skip)?);
-    let mut perturbed = vec![];
-    for _ in 0..PERTURBATIONS {
-        let moved = evaluate(meaning, &point.perturbed(ROUNDING, random), Limits::SINGLE).map_err(skip)?;
-        perturbed.push(compare::arrays(&moved));
+    let mut repeated = vec![];
+    for _ in 0..REPETITIONS {
+        let moved = rounded(meaning, point, Limits::SINGLE, ROUNDING, random).map_err(skip)?;
+        repeated.push(compare::arrays(&moved));
     }
     let kept = |name: &String| !name.starts_with("energy ");
     let outcome: Arrays = outcome.into_iter().filter(|(name, _)| kept(name)).collect();
-    let movement = compare::movement(&outcome, &perturbed);
+    let movement = compare::movement(&outcome, &repeated);
     if compare::is_vague(&outcome, &movement, TOLERANCE, VAGUE) {
         return Err("IllConditioned".to_string());
     }
@@ -363,6 +363,5 @@ fn check(subject: &Subject, call: &Call, heads: &[Arrays], tally: &mut Tally) ->
         }
         tally.compared += 1;
     }
-    let _ = subject.recipe;
     None
 }

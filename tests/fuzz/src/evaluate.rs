@@ -38,7 +38,8 @@ use crate::linear;
 use crate::meaning::{Meaning, System};
 use crate::minimum::smooth_maximum;
 use crate::point::{Point, Sizes};
-use crate::tape::{Tape, Var};
+use crate::random::Random;
+use crate::tape::{Rounding, Tape, Var};
 use crate::tree::{Size, Value, Values};
 use std::collections::{BTreeMap, HashMap};
 
@@ -83,6 +84,26 @@ pub struct Outcome {
 
 /// Everything at a point.
 pub fn evaluate(meaning: &Meaning, point: &Point, limits: Limits) -> Result<Outcome, Skip> {
+    with_rounding(meaning, point, limits, &mut || None)
+}
+
+/// Everything at a point, in an arithmetic that rounds by so much; no two calls give the same.
+pub fn rounded(
+    meaning: &Meaning,
+    point: &Point,
+    limits: Limits,
+    by: f64,
+    random: &mut Random,
+) -> Result<Outcome, Skip> {
+    with_rounding(meaning, point, limits, &mut || Some(Rounding::new(by, random)))
+}
+
+fn with_rounding(
+    meaning: &Meaning,
+    point: &Point,
+    limits: Limits,
+    rounding: &mut dyn FnMut() -> Option<Rounding>,
+) -> Result<Outcome, Skip> {
     let sizes = point.sizes;
     let mut outcome = Outcome {
         out: vec![0.0; sizes.queries * sizes.head],
@@ -91,7 +112,7 @@ pub fn evaluate(meaning: &Meaning, point: &Point, limits: Limits) -> Result<Outc
         of_energy: zeros(meaning, point),
     };
     for query in (0..sizes.queries).filter(|t| !point.visible[*t].is_empty()) {
-        let mut tape = Tape::new();
+        let mut tape = Tape::with(rounding());
         let mut leaves = Leaves::default();
         let head = leaves.head(&mut tape, meaning, point, query);
         let mut row = Row::new(&mut tape, meaning, head);

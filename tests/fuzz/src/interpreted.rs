@@ -3,7 +3,7 @@
 
 use crate::catching::catching;
 use crate::compare::{self, Arrays, Tolerance, differs};
-use crate::evaluate::{Limits, Skip, evaluate};
+use crate::evaluate::{Limits, Skip, evaluate, rounded};
 use crate::expansion;
 use crate::failure::Failure;
 use crate::meaning::{self, Meaning};
@@ -24,8 +24,8 @@ use energyc::simplify::Options;
 use std::collections::BTreeMap;
 
 const TOLERANCE: Tolerance = Tolerance { relative: 1e-8, absolute: 1e-11, movement: 100.0 };
-/// How far inputs are moved to see what a result's condition is.
-const NUDGE: f64 = 1e-13;
+/// How coarse an arithmetic shows what a result's condition is.
+const ROUNDING: f64 = 1e-13;
 /// A tolerance above this share of an array's largest entry would not see much.
 const VAGUE: f64 = 1e-4;
 /// Draws in the place of a point that had to be skipped.
@@ -120,10 +120,10 @@ fn at_point(
         Ok(outcome) => outcome,
         Err(skip) => return Ok(Some(skip)),
     };
-    let mut perturbed = vec![];
+    let mut repeated = vec![];
     for _ in 0..2 {
-        match evaluate(meaning, &point.perturbed(NUDGE, random), Limits::DOUBLE) {
-            Ok(outcome) => perturbed.push(compare::arrays(&outcome)),
+        match rounded(meaning, point, Limits::DOUBLE, ROUNDING, random) {
+            Ok(outcome) => repeated.push(compare::arrays(&outcome)),
             Err(skip) => return Ok(Some(skip)),
         }
     }
@@ -133,7 +133,7 @@ fn at_point(
         expected.remove(&format!("∂{name}"));
         expected.remove(&format!("energy ∂{name}"));
     }
-    let movement = compare::movement(&expected, &perturbed);
+    let movement = compare::movement(&expected, &repeated);
     if compare::is_vague(&expected, &movement, TOLERANCE, VAGUE) {
         return Ok(Some(Skip::IllConditioned));
     }

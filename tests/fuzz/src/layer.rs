@@ -16,7 +16,7 @@ use crate::point::Sizes;
 use crate::random::Random;
 use crate::samples;
 use crate::step::{Array, Program, is_plain};
-use crate::tape::{Tape, Var};
+use crate::tape::{Rounding, Tape, Var};
 use crate::tree::{Recipe, Statement, Value, Values, WriteBack};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -91,10 +91,6 @@ impl LayerPoint {
         other
     }
 
-    pub fn perturbed(&self, by: f64, random: &mut Random) -> LayerPoint {
-        self.changed(&mut |x| *x *= 1.0 + by * random.between(-1.0, 1.0))
-    }
-
     pub fn rounded(&self) -> LayerPoint {
         let mut other = self.changed(&mut |x| *x = f64::from(*x as f32));
         other.c.iter_mut().for_each(|x| *x = f64::from(*x as f32));
@@ -116,9 +112,15 @@ pub fn bias_of(gate: &str) -> String {
     format!("{gate}.bias")
 }
 
-/// `y`, `force`, and the gradients of Σ c·y of `z` and of every variable.
-pub fn evaluate(recipe: &Recipe, meaning: &Meaning, point: &LayerPoint, limits: Limits) -> Result<Arrays, Skip> {
-    let mut tape = Tape::new();
+/// `y`, `force`, and the gradients of Σ c·y of `z` and of every variable, in an arithmetic that may round.
+pub fn evaluate(
+    recipe: &Recipe,
+    meaning: &Meaning,
+    point: &LayerPoint,
+    limits: Limits,
+    rounding: Option<Rounding>,
+) -> Result<Arrays, Skip> {
+    let mut tape = Tape::with(rounding);
     let sizes = point.sizes;
     let z_leaves = tape.leaves(&point.z);
     let z = Array(z_leaves.chunks(sizes.model).map(<[Var]>::to_vec).collect());

@@ -15,6 +15,7 @@ use crate::point::Sizes;
 use crate::print;
 use crate::random::Random;
 use crate::tally::Tally;
+use crate::tape::Rounding;
 use crate::tree::{Recipe, Statement};
 use crate::words::{OTHER_END, Reading, Words};
 use energyc::pipeline::{self, Target};
@@ -23,7 +24,7 @@ use energyc::simplify::Options;
 /// One sequence of four tokens, two heads of two components.
 const SIZES: Sizes = Sizes { queries: 4, tokens: 4, head: 2, model: 4, heads: 2 };
 const DRAWS: usize = 6;
-const PERTURBATIONS: usize = 2;
+const REPETITIONS: usize = 2;
 
 /// A recipe with its layer.
 struct Subject<'a> {
@@ -143,12 +144,12 @@ fn dependencies(source: &str) -> String {
 fn case(subject: &Subject, random: &mut Random, tally: &mut Tally) -> Option<Case> {
     for _ in 0..DRAWS {
         let point = LayerPoint::draw(&subject.meaning, SIZES, random).rounded();
-        let at = |point: &LayerPoint| layer::evaluate(subject.recipe, &subject.meaning, point, Limits::SINGLE);
-        let mut perturbed = vec![];
+        let with = |rounding| layer::evaluate(subject.recipe, &subject.meaning, &point, Limits::SINGLE, rounding);
+        let mut repeated = vec![];
         let mut attempt = || {
-            let expected = at(&point)?;
-            for _ in 0..PERTURBATIONS {
-                perturbed.push(at(&point.perturbed(ROUNDING, random))?);
+            let expected = with(None)?;
+            for _ in 0..REPETITIONS {
+                repeated.push(with(Some(Rounding::new(ROUNDING, random)))?);
             }
             Ok(expected)
         };
@@ -158,7 +159,7 @@ fn case(subject: &Subject, random: &mut Random, tally: &mut Tally) -> Option<Cas
                 tally.skip(&format!("{skip:?}"));
             }
             Ok(expected) => {
-                let movement = compare::movement(&expected, &perturbed);
+                let movement = compare::movement(&expected, &repeated);
                 if compare::is_vague(&expected, &movement, TOLERANCE, VAGUE) {
                     tally.skip("IllConditioned");
                     continue;

@@ -1,6 +1,5 @@
 //! Where a recipe is evaluated: one head's inputs, what its queries see, and the cotangents.
 
-use crate::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -38,13 +37,6 @@ impl Point {
     /// The place of a query in the sequence: queries are its last tokens.
     pub fn position(&self, query: usize) -> usize {
         query + self.sizes.tokens - self.sizes.queries
-    }
-
-    /// The same with every input a little off: each is multiplied by 1 ± `by`.
-    pub fn perturbed(&self, by: f64, random: &mut Random) -> Point {
-        let mut other = self.clone();
-        other.each_input(&mut |x| *x *= 1.0 + by * random.between(-1.0, 1.0));
-        other
     }
 
     /// The same in single precision.

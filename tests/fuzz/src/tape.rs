@@ -5,7 +5,10 @@
 //! again: gradients, Hessians and the backward pass of a direction all come from [`Tape::gradient`].
 //!
 //! The tape keeps an eye on what makes a comparison meaningless: how near a value came to a kink, and how large
-//! numbers grew.
+//! numbers grew. A tape that rounds shows what can be asked of an arithmetic of fewer digits: leaves and results of all
+//! operations are off by a random part of themselves.
+
+use crate::random::Random;
 
 /// A number on the tape.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,14 +34,41 @@ pub struct Tape {
     pub nearest_kink: Option<f64>,
     /// The largest number there was; infinite also where something is not a number.
     pub largest: f64,
+    rounding: Option<Rounding>,
+}
+
+/// Errors of an arithmetic: everything is multiplied by 1 ± `by`, at random.
+#[derive(Clone, Debug)]
+pub struct Rounding {
+    by: f64,
+    random: Random,
+}
+
+impl Rounding {
+    pub fn new(by: f64, random: &mut Random) -> Rounding {
+        Rounding { by, random: random.split() }
+    }
+
+    fn of(&mut self, x: f64) -> f64 {
+        x * (1.0 + self.by * self.random.between(-1.0, 1.0))
+    }
 }
 
 impl Tape {
     pub fn new() -> Tape {
-        Tape { nearest_kink: None, ..Tape::default() }
+        Tape::default()
+    }
+
+    /// A tape that rounds, or one that is as exact as can be.
+    pub fn with(rounding: Option<Rounding>) -> Tape {
+        Tape { rounding, ..Tape::default() }
     }
 
     fn push(&mut self, op: Op, value: f64) -> Var {
+        let value = match (&mut self.rounding, op) {
+            (None, _) | (_, Op::Constant) => value,
+            (Some(rounding), _) => rounding.of(value),
+        };
         let size = if value.is_nan() { f64::INFINITY } else { value.abs() };
         self.largest = self.largest.max(size);
         self.ops.push(op);
