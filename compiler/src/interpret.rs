@@ -208,7 +208,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
             registers: graph.nodes.iter().map(|_| Register::empty()).collect(),
             ones: vec![T::ONE; size.head],
             scratch: vec![],
-            course: if pass.is_scan { Course::of(visible.intervals(), size.tokens) } else { None },
+            course: if pass.is_scan { Course::of(visible.intervals(), size.tokens, graph.has_decay()) } else { None },
         }
     }
 

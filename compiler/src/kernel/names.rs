@@ -276,7 +276,7 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     if ops().any(|op| matches!(op, Op::Solve { .. })) {
         used.push("solve");
     }
-    if ops().any(|op| matches!(op, Op::Input(leaf) if leaf.role == Role::Decay)) {
+    if plan.graph.has_decay() {
         used.push("decay");
     }
     if plan.scan.is_some() {

@@ -149,8 +149,9 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         let cotangent = self::cotangent(pass).into_iter();
         let saved = saved.as_ref().map(|_| quote!(saved,));
         let target = if is_plain(pass) { quote!(out) } else { quote!(gradients) };
+        let has_decay = plan.graph.has_decay();
         quote! {
-            let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens()).is_some();
+            let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens(), #has_decay).is_some();
             if inputs.dropout.is_none() && visible.iter().all(has_course) {
                 return #name(size, visible, inputs, #(#cotangent,)* #saved #target);
             }
@@ -220,8 +221,9 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let ends = ends(plan, context);
     let blocks = (!pass.rows.is_empty()).then(|| {
         if pass.is_scan {
+            let has_decay = plan.graph.has_decay();
             return quote! {
-                let Some(course) = Course::of(visible, size.tokens) else { return };
+                let Some(course) = Course::of(visible, size.tokens, #has_decay) else { return };
                 let block = 0..size.queries;
                 let rows = block.len();
                 #rows

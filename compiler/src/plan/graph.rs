@@ -28,7 +28,7 @@
 //! the forward pass is found by itself.
 
 use crate::check::inputs;
-use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, rational};
+use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, Role, rational};
 use num_traits::{One, Zero};
 use std::collections::HashMap;
 use std::fmt;
@@ -206,6 +206,11 @@ impl std::ops::Index<Id> for Graph {
 impl Graph {
     pub fn axes(&self, id: Id) -> AxisSet {
         self[id].axes
+    }
+
+    /// Whether something fades from token to token.
+    pub fn has_decay(&self) -> bool {
+        self.nodes.iter().any(|node| matches!(&node.op, Op::Input(leaf) if leaf.role == Role::Decay))
     }
 
     fn node(&mut self, op: Op) -> Id {

@@ -75,7 +75,7 @@ impl Plan {
 
     /// The passes for a mask: scans where there are scans, nothing is dropped and every query's tokens follow a course.
     pub fn passes_for(&self, visible: &[Visible], is_dropping: bool) -> [&Pass; 5] {
-        let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens()).is_some();
+        let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens(), self.graph.has_decay()).is_some();
         match &self.scan {
             Some(s) if !is_dropping && visible.iter().all(has_course) => {
                 [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]

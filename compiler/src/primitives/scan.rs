@@ -27,8 +27,9 @@ pub enum Course {
 }
 
 impl Course {
-    /// The course through these intervals, if there is one.
-    pub fn of(visible: &[Range<usize>], tokens: usize) -> Option<Course> {
+    /// The course through these intervals, if there is one. With a decay it must be causal: what all queries of a range see
+    /// alike has not faded alike for them.
+    pub fn of(visible: &[Range<usize>], tokens: usize, has_decay: bool) -> Option<Course> {
         let queries = visible.len();
         let seeing = |i: &Range<usize>| !i.is_empty();
         let Some(start) = visible.iter().position(seeing) else {
@@ -39,7 +40,7 @@ impl Course {
             let end = visible.iter().rposition(seeing).map_or(start, |last| last + 1);
             let seen = visible[start].clone();
             let is_same = visible[start..end].iter().all(|i| *i == seen);
-            is_same.then_some(Course::Full { queries: start..end, seen })
+            (is_same && !has_decay).then_some(Course::Full { queries: start..end, seen })
         })
     }
 

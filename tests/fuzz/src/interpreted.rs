@@ -10,6 +10,7 @@ use crate::meaning::{self, Meaning};
 use crate::point::Point;
 use crate::random::Random;
 use crate::samples::{self, LARGE, Mask, SMALL};
+use crate::sphere;
 use crate::tally::Tally;
 use crate::tree;
 use energyc::check::Recipe;
@@ -148,11 +149,13 @@ fn at_point(
         let run = |point: &Point| catching(engine, || planned(compiled, passes, point, &visible));
         let got = run(point)?;
         let Some(difference) = differs(&expected, &movement, &got, TOLERANCE) else { continue };
-        if meaning.radius_of_query.is_some() && crate::sphere::agree(meaning, point, &expected, &movement, &got, &run)?
-        {
-            continue;
-        }
-        let detail = difference.describe();
+        let detail = match meaning.radius_of_query {
+            None => difference.describe(),
+            Some(_) => match sphere::disagreement(meaning, point, &expected, &movement, &got, &run)? {
+                None => continue,
+                Some(detail) => detail,
+            },
+        };
         return Err(Failure::Wrong { engine: engine.to_string(), output: difference.name, detail });
     }
     Ok(None)

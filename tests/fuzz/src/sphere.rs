@@ -15,15 +15,15 @@ const STEP: f64 = 1e-6;
 /// Of the largest slope.
 const NEAR: f64 = 1e-5;
 
-/// Whether everything that is determined agrees.
-pub fn agree(
+/// What of all that is determined does not agree, in words.
+pub fn disagreement(
     meaning: &Meaning,
     point: &Point,
     expected: &Arrays,
     movement: &Arrays,
     got: &Arrays,
     run: &dyn Fn(&Point) -> Result<Arrays, Failure>,
-) -> Result<bool, Failure> {
+) -> Result<Option<String>, Failure> {
     if meaning.system.is_none() {
         let determined = |arrays: &Arrays| -> Arrays {
             let kept = arrays.iter().filter(|(name, _)| *name == "energy" || name.starts_with("energy "));
@@ -31,10 +31,12 @@ pub fn agree(
             kept.insert("out".to_string(), tangential(&arrays["out"], &point.q, point.sizes.head));
             kept
         };
-        if differs(&determined(expected), movement, &determined(got), TOLERANCE).is_some() {
-            return Ok(false);
+        if let Some(difference) = differs(&determined(expected), movement, &determined(got), TOLERANCE) {
+            return Ok(Some(format!("{}, without its part along q: {}", difference.name, difference.describe())));
         }
     }
+    // What rounding moves the direction by is no slope.
+    let moved = movement["out"].iter().zip(&point.g).map(|(x, g)| (x * g).abs()).sum::<f64>() / STEP;
     for name in ["q", "k", "v"] {
         let slopes = got.get(&format!("∂{name}"));
         let length = if name == "q" { point.q.len() } else { point.k.len() };
@@ -53,12 +55,15 @@ pub fn agree(
                 Ok(run(&moved)?["out"].iter().zip(&point.g).map(|(x, g)| x * g).sum())
             };
             let slope = (at(STEP)? - at(-STEP)?) / (2.0 * STEP);
-            if (slope - slopes[entry]).abs() > NEAR * largest {
-                return Ok(false);
+            if (slope - slopes[entry]).abs() > NEAR * largest + moved {
+                let claimed = slopes[entry];
+                return Ok(Some(format!(
+                    "∂{name}, entry {entry}: {claimed:.9} where the direction has the slope {slope:.9}"
+                )));
             }
         }
     }
-    Ok(true)
+    Ok(None)
 }
 
 /// The largest difference of the directions without their parts along q, relative to the largest entry.
