@@ -18,6 +18,7 @@ pub mod mask;
 pub mod metrics;
 pub mod model;
 pub mod problem;
+pub mod refusal;
 pub mod tensors;
 pub mod train;
 

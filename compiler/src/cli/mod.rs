@@ -19,7 +19,7 @@ pub mod read;
 pub mod shipped;
 mod skips;
 mod table;
-mod verify;
+pub mod verify;
 mod warnings;
 
 use std::io::{self, IsTerminal, Write};

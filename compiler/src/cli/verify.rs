@@ -1,9 +1,10 @@
 //! `energyc verify`: is what was derived true of the energy?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::check::Recipe;
 use crate::simplify::Options;
 use crate::verify::{self, Line, Report};
 
@@ -31,18 +32,24 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, color: bool) -> Outcome {
-    let (recipe, said) = match read::recipe(&args.file, color) {
+    report(&args.file, args.format, color, |_| Vec::new())
+}
+
+/// The report on the recipe of a file, with more lines by somebody who runs it.
+pub fn report(file: &Path, format: Format, color: bool, more: impl Fn(&Recipe) -> Vec<Line>) -> Outcome {
+    let (recipe, said) = match read::recipe(file, color) {
         Ok(checked) => checked,
         Err(refused) => return refused,
     };
     let options = Options::default();
-    let report = verify::verify(&recipe, &options);
-    let results = match args.format {
+    let mut report = verify::verify(&recipe, &options);
+    report.lines.extend(more(&recipe));
+    let results = match format {
         Format::Text => print(&recipe.name, &report),
         Format::Json => format!("{:#}\n", as_json(&recipe.name, &report)),
     };
     let exit = if report.passed() { Exit::Good } else { Exit::Wrong };
-    let said = said.then(of_budget(&options, &read::display_name(&args.file), color));
+    let said = said.then(of_budget(&options, &read::display_name(file), color));
     let judged = said.then(Outcome { results, exit, ..Outcome::default() });
     match report.lines.iter().find(|line| line.is_of_plan() && line.failed()) {
         Some(Line { name, outcome: verify::Outcome::Fail { where_, .. }, .. }) => {

@@ -9,6 +9,7 @@ use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
 use super::linear;
 use super::memo::Memo;
 use super::rational::to_f64;
+use super::sample::Random;
 use super::tensor::{Tensor, broadcast, for_each_index};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -53,11 +54,20 @@ pub struct Env {
     pub visible: Option<Vec<bool>>,
     /// What evaluations spend: a node for every subterm.
     pub work: Budget,
+    /// Errors of an arithmetic with fewer digits, to see what they do to a result.
+    pub rounding: Option<Rounding>,
+}
+
+/// The result of every operation is multiplied by 1 ± `by`, at random.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounding {
+    pub by: f64,
+    pub seed: u64,
 }
 
 impl Env {
     pub fn new(sizes: Sizes) -> Env {
-        Env { sizes, values: HashMap::new(), visible: None, work: Budget::unlimited() }
+        Env { sizes, values: HashMap::new(), visible: None, work: Budget::unlimited(), rounding: None }
     }
     fn sees(&self, t: usize, n: usize) -> bool {
         self.visible.as_ref().is_none_or(|v| v[t * self.sizes.tokens + n])
@@ -111,7 +121,13 @@ impl Interpreter<'_> {
         if let Some(done) = self.memo.get(e) {
             return Ok(done.clone());
         }
-        let result = Rc::new(self.compute(e)?);
+        let mut result = self.compute(e)?;
+        if let (Some(Rounding { by, seed }), false) = (self.env.rounding, matches!(e.op(), Op::Const(_) | Op::Leaf(_)))
+        {
+            let mut random = Random::new(seed.wrapping_add(self.memo.len() as u64));
+            result.data.iter_mut().for_each(|x| *x *= 1.0 + by * (2.0 * random.uniform() - 1.0));
+        }
+        let result = Rc::new(result);
         self.memo.insert(e.clone(), result.clone());
         Ok(result)
     }

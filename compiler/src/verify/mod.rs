@@ -19,6 +19,7 @@
 //! | `descent` | a small step of the optimizer lowers F_h |
 //! | `awkward points` | nothing is infinite or undefined where formulas like to break |
 //! | `plan …` | every pass of the plan, as it will run, computes what the formulas say |
+//! | `kernel …` | so does what runs it in single precision, where somebody hands it over |
 
 mod awkward;
 mod backward;
@@ -26,7 +27,9 @@ pub mod chain;
 mod descent;
 mod gradient;
 mod hessian;
+pub mod kernel;
 mod parts;
+mod passes;
 pub mod plan;
 mod precondition;
 mod report;

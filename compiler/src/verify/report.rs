@@ -1,5 +1,6 @@
 //! What verification says: one line a claim, as data and as text.
 
+use super::{kernel, plan};
 use std::fmt;
 
 /// How a claim fared.
@@ -43,9 +44,9 @@ impl Line {
     pub fn failed(&self) -> bool {
         matches!(self.outcome, Outcome::Fail { .. })
     }
-    /// Whether the line is about the plan: a failure there is a mistake of the compiler, not of the recipe.
+    /// Whether the line is about what runs: a failure there is a mistake of the compiler, not of the recipe.
     pub fn is_of_plan(&self) -> bool {
-        self.name.starts_with(super::plan::LINE)
+        self.name == plan::LINE || plan::LINES.contains(&self.name) || kernel::LINES.contains(&self.name)
     }
 }
 

@@ -71,7 +71,7 @@ pub fn serve(recipe: &Path, size: &str, [batch, window]: [usize; 2], color: bool
     let wrong = |text: String| Outcome::wrong(message("error", &text, color));
     let settings = settings(size, batch, window).map_err(wrong)?;
     let model = settings.model(VOCABULARY).map_err(wrong)?;
-    let gpt = Gpt::new(&model, &[recipe]).map_err(wrong)?;
+    let gpt = Gpt::new(&model, &[recipe]).map_err(|refusal| refusal.outcome(color))?;
     let mut trainer = Trainer::new(settings, gpt, Box::new(Noise { window, vocabulary: VOCABULARY })).map_err(wrong)?;
     worker::answer(
         || {

@@ -4,14 +4,14 @@ use crate::engine::{Engine, Gradients, Interpreted, find};
 use crate::input::{Given, Input, input};
 use crate::mask::Mask;
 use crate::problem::{GRAD_ENERGY, GRAD_OUT};
+use crate::refusal::Refusal;
 use crate::tensors::{self, Tensor};
 use clap::ValueEnum;
 use energyc::check::Recipe;
 use energyc::check::recipe::ParamValue;
 use energyc::cli::outcome::{Outcome, message};
-use energyc::cli::{atomic, fault, read};
+use energyc::cli::{atomic, read};
 use energyc::kernel::recipe_hash;
-use energyc::plan::Unsupported;
 use energyc::simplify::Options;
 use energyc::{derive, pipeline, plan};
 use std::collections::BTreeMap;
@@ -64,22 +64,8 @@ pub fn run(args: &Args, color: bool) -> Outcome {
             messages: notes.iter().map(|note| message("note", note, color)).collect(),
             ..Outcome::good(results)
         },
-        Err(Refusal::Wrong(wrong)) => Outcome::wrong(message("error", &wrong, color)),
-        Err(Refusal::NoPlan(why)) => fault::refused(&recipe.name, &why, color),
+        Err(refusal) => refusal.outcome(color),
     })
-}
-
-/// Why nothing was computed.
-enum Refusal {
-    /// A file or a choice is wrong.
-    Wrong(String),
-    NoPlan(Unsupported),
-}
-
-impl From<String> for Refusal {
-    fn from(wrong: String) -> Refusal {
-        Refusal::Wrong(wrong)
-    }
 }
 
 /// A line about the results and notes on the way, or what is wrong.
@@ -112,7 +98,7 @@ fn engine(recipe: &Recipe, choice: Option<Choice>) -> Result<(Box<dyn Engine>, O
         (Some(_), None | Some(Choice::Compiled)) => plan::plan(&derivation, &options),
         _ => pipeline::trusted_plan(&derivation, &options),
     };
-    let plan = plan.map_err(Refusal::NoPlan)?;
+    let plan = plan.map_err(|why| Refusal::NoPlan(name.clone(), why))?;
     let compiled = match choice {
         Some(Choice::Interpreted) => None,
         _ => find(recipe, &plan),

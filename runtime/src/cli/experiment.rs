@@ -3,6 +3,7 @@
 use crate::experiment::file::File;
 use crate::experiment::{Experiment, Places, assign, cost, run, shipped};
 use crate::metrics::table::table;
+use crate::refusal::Refusal;
 use crate::train::run::STOP;
 use crate::train::start::Chosen;
 use energyc::cli::outcome::{Exit, Outcome, message};
@@ -80,7 +81,7 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     };
     match execute(args, file, recipes) {
         Ok(outcome) => said.then(outcome),
-        Err(error) => said.then(wrong(&error)),
+        Err(refusal) => said.then(refusal.outcome(color)),
     }
 }
 
@@ -103,7 +104,7 @@ fn recipes(file: &File, color: bool) -> Result<(Vec<Chosen>, Outcome), Outcome> 
     Ok((recipes, said))
 }
 
-fn execute(args: &Args, file: File, recipes: Vec<Chosen>) -> Result<Outcome, String> {
+fn execute(args: &Args, file: File, recipes: Vec<Chosen>) -> Result<Outcome, Refusal> {
     if let Some(threads) = args.threads {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build_global();
         pool.map_err(|error| format!("cannot use {threads} threads: {error}"))?;

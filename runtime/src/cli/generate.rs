@@ -1,8 +1,9 @@
 //! `energyrun generate`: text from a checkpoint.
 
 use crate::generate::{Sampling, Writer};
+use crate::refusal::Refusal;
 use crate::train::loaded::load;
-use energyc::cli::outcome::{Outcome, message};
+use energyc::cli::outcome::Outcome;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -38,13 +39,13 @@ pub struct Args {
 pub fn run(args: &Args, color: bool) -> Outcome {
     match generate(args) {
         Ok(()) => Outcome::default(),
-        Err(error) => Outcome::wrong(message("error", &error, color)),
+        Err(refusal) => refusal.outcome(color),
     }
 }
 
-fn generate(args: &Args) -> Result<(), String> {
+fn generate(args: &Args) -> Result<(), Refusal> {
     if !(args.temperature.is_finite() && args.temperature >= 0.0) {
-        return Err(format!("a temperature of {} makes no sense", args.temperature));
+        return Err(format!("a temperature of {} makes no sense", args.temperature).into());
     }
     let model = load(&args.checkpoint)?;
     let tokenizer = model.tokenizer()?;
@@ -72,5 +73,5 @@ fn generate(args: &Args) -> Result<(), String> {
         write!(out, "{more}").and_then(|()| out.flush()).map_err(wrong)?;
         shown = text.len();
     }
-    writeln!(out).map_err(wrong)
+    Ok(writeln!(out).map_err(wrong)?)
 }

@@ -1,6 +1,7 @@
 //! `energyrun glue`: checkpoints are fine-tuned on the tasks of GLUE, and compared in a table.
 
 use crate::glue::{self, Plan, Score, Task};
+use crate::refusal::Refusal;
 use crate::train::{checkpoint, run};
 use clap::ValueEnum;
 use energyc::cli::outcome::{Exit, Outcome, message};
@@ -76,7 +77,7 @@ pub fn run(args: &Args, color: bool) -> Outcome {
             let text = format!("{text}; the same command goes on");
             Outcome { messages: message("note", &text, color), ..Outcome::default() }
         }
-        Err(error) => Outcome::wrong(message("error", &error, color)),
+        Err(refusal) => refusal.outcome(color),
     }
 }
 
@@ -95,7 +96,7 @@ fn plan(args: &Args) -> Plan {
     }
 }
 
-fn fine_tuned(args: &Args, plan: &Plan) -> Result<String, String> {
+fn fine_tuned(args: &Args, plan: &Plan) -> Result<String, Refusal> {
     if let Some(threads) = args.threads {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build_global();
         pool.map_err(|error| format!("cannot use {threads} threads: {error}"))?;
@@ -110,7 +111,7 @@ fn fine_tuned(args: &Args, plan: &Plan) -> Result<String, String> {
     eprint!("{}", survey.summary());
     // A handler that is there already sets the same flag.
     let _ = ctrlc::set_handler(|| run::STOP.store(true, Ordering::Relaxed));
-    let run = |(name, folder): (String, &PathBuf)| -> Result<(String, Vec<Score>), String> {
+    let run = |(name, folder): (String, &PathBuf)| -> Result<(String, Vec<Score>), Refusal> {
         let scores = glue::run(folder, &survey, &args.output.join(&name), plan)?;
         Ok((name, scores))
     };

@@ -2,10 +2,11 @@
 
 use crate::model::loss::NONE;
 use crate::model::{Input, Tape};
+use crate::refusal::Refusal;
 use crate::tensors::{self, Tensor};
 use crate::train::loaded::load;
 use energyc::cli::atomic;
-use energyc::cli::outcome::{Outcome, message};
+use energyc::cli::outcome::Outcome;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -30,26 +31,28 @@ pub struct Args {
 pub fn run(args: &Args, color: bool) -> Outcome {
     match logits(args) {
         Ok(text) => Outcome::good(text),
-        Err(error) => Outcome::wrong(message("error", &error, color)),
+        Err(refusal) => refusal.outcome(color),
     }
 }
 
-fn logits(args: &Args) -> Result<String, String> {
+fn logits(args: &Args) -> Result<String, Refusal> {
     let in_file = |error: String| format!("{}: {error}", args.tokens.display());
     let bytes = std::fs::read(&args.tokens).map_err(|error| in_file(error.to_string()))?;
     let given = tensors::read_whole_numbers(&bytes, "tokens").map_err(in_file)?;
     let model = load(&args.checkpoint)?;
     let config = &model.gpt.config;
     let [batch, length] = given.shape[..] else {
-        return Err(in_file(format!("`tokens` has the shape {:?}; it has to be [B,N]", given.shape)));
+        return Err(in_file(format!("`tokens` has the shape {:?}; it has to be [B,N]", given.shape)).into());
     };
     if batch == 0 || length < 2 || length > config.window {
         let why = format!("B has to be at least 1, and N from 2 to the model's window of {}", config.window);
-        return Err(in_file(format!("`tokens` has the shape {:?}; {why}", given.shape)));
+        return Err(in_file(format!("`tokens` has the shape {:?}; {why}", given.shape)).into());
     }
     let known = 0..config.vocabulary as i64;
     if let Some(token) = given.data.iter().find(|token| !known.contains(token)) {
-        return Err(in_file(format!("`tokens` has a {token}; the model knows tokens from 0 to {}", known.end - 1)));
+        return Err(
+            in_file(format!("`tokens` has a {token}; the model knows tokens from 0 to {}", known.end - 1)).into()
+        );
     }
     let tokens: Vec<u16> = given.data.iter().map(|token| *token as u16).collect();
     let next = |i: usize| if i % length + 1 < length { i32::from(tokens[i + 1]) } else { NONE };

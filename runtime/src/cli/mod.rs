@@ -12,6 +12,7 @@ mod prepare;
 mod pretrain;
 mod quickstart;
 mod tokenizer;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use energyc::cli::outcome::Outcome;
@@ -47,6 +48,7 @@ enum Command {
     Generate(generate::Args),
     Logits(logits::Args),
     Glue(glue::Args),
+    Verify(verify::Args),
     Apply(apply::Args),
     Bench(bench::Args),
 }
@@ -67,6 +69,7 @@ fn outcome_of(command: &Command, color: bool) -> Outcome {
         Command::Generate(args) => generate::run(args, color),
         Command::Logits(args) => logits::run(args, color),
         Command::Glue(args) => glue::run(args, color),
+        Command::Verify(args) => verify::run(args, color),
         Command::Apply(args) => apply::run(args, color),
         Command::Bench(args) => bench::run(args, color),
     }

@@ -1,6 +1,7 @@
 //! `energyrun pretrain`: trains a GPT with any recipe's layer, and goes on where a run stopped.
 
 use crate::metrics::table::table;
+use crate::refusal::Refusal;
 use crate::train::settings::{Recipes, Settings};
 use crate::train::start::{Chosen, Kept, opening, start};
 use crate::train::{presets, run};
@@ -54,7 +55,7 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     match pretrain(args, color) {
         Ok(outcome) => outcome,
         Err(Refused::Said(outcome)) => outcome,
-        Err(Refused::Error(text)) => Outcome::wrong(message("error", &text, color)),
+        Err(Refused::Refusal(refusal)) => refusal.outcome(color),
         Err(Refused::Usage(text)) => Outcome { exit: Exit::Usage, ..Outcome::wrong(message("error", &text, color)) },
     }
 }
@@ -62,13 +63,13 @@ pub fn run(args: &Args, color: bool) -> Outcome {
 /// Why nothing was trained.
 enum Refused {
     Said(Outcome),
-    Error(String),
+    Refusal(Refusal),
     Usage(String),
 }
 
-impl From<String> for Refused {
-    fn from(text: String) -> Refused {
-        Refused::Error(text)
+impl<T: Into<Refusal>> From<T> for Refused {
+    fn from(why: T) -> Refused {
+        Refused::Refusal(why.into())
     }
 }
 
@@ -97,7 +98,7 @@ fn pretrain(args: &Args, color: bool) -> Result<Outcome, Refused> {
     let shown = started.folder.path().display().to_string();
     if kept.is_none() && started.folder.is_used() {
         let help = format!("go on with it by `--resume {shown}`, or set `report.output`");
-        return Err(Refused::Error(format!("there is a run in `{shown}` already; {help}")));
+        return Err(format!("there is a run in `{shown}` already; {help}").into());
     }
     // A handler that is there already sets the same flag.
     let _ = ctrlc::set_handler(|| run::STOP.store(true, Ordering::Relaxed));

@@ -4,12 +4,13 @@ use crate::metrics::plot::{Curve, Figure, Look, Panel, Style, svg};
 use crate::metrics::record::{self, Kind};
 use crate::metrics::table::table;
 use crate::model::Gpt;
+use crate::refusal::Refusal;
 use crate::train::checkpoint::Manifest;
 use crate::train::settings::{Recipes, Settings};
 use crate::train::trainer::Trainer;
 use crate::train::{examples, presets, run};
 use energyc::check::Recipe;
-use energyc::cli::outcome::{Outcome, message};
+use energyc::cli::outcome::Outcome;
 use energyc::cli::{atomic, read};
 use energyc::emit;
 use energyc::emit::document::Stage;
@@ -64,13 +65,13 @@ pub fn run(args: &Args, color: bool) -> Outcome {
     println!("{}", emit::text::print(&pipeline::documented(&derived, &SHOWN)));
     said.then(match compare(args, &[baseline, recipe]) {
         Ok(text) => Outcome::good(text),
-        Err(error) => Outcome::wrong(message("error", &error, color)),
+        Err(refusal) => refusal.outcome(color),
     })
 }
 
 const SHOWN: [Stage; 3] = [Stage::Energy, Stage::Gradient, Stage::Update];
 
-fn compare(args: &Args, recipes: &[Recipe; 2]) -> Result<String, String> {
+fn compare(args: &Args, recipes: &[Recipe; 2]) -> Result<String, Refusal> {
     let mut settings = presets::preset("recall")?.with(&format!("seed={}", args.seed))?;
     settings.train.steps = args.steps.unwrap_or(settings.train.steps);
     settings.report.checkpoint_every = 0;
@@ -80,7 +81,7 @@ fn compare(args: &Args, recipes: &[Recipe; 2]) -> Result<String, String> {
     for recipe in recipes.iter().skip(usize::from(is_same)) {
         learned.push(learn(recipe, settings.clone())?);
         if run::STOP.load(Ordering::Relaxed) {
-            return Err("stopped".to_string());
+            return Err("stopped".to_string().into());
         }
     }
     let rows: Vec<Vec<String>> = learned.iter().map(|one| one.row.clone()).collect();
@@ -91,7 +92,7 @@ fn compare(args: &Args, recipes: &[Recipe; 2]) -> Result<String, String> {
     Ok(format!("\n{}\n{}\n", table(&header, &rows), args.svg.display()))
 }
 
-fn learn(recipe: &Recipe, mut settings: Settings) -> Result<Learned, String> {
+fn learn(recipe: &Recipe, mut settings: Settings) -> Result<Learned, Refusal> {
     settings.recipe = Recipes::One(recipe.name.clone());
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
     settings.report.output = folder.path().to_path_buf();

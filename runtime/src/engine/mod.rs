@@ -4,6 +4,7 @@ mod compiled;
 mod gradients;
 mod interpreted;
 mod passes;
+pub mod verify;
 
 pub use compiled::{CompiledSession, find, session};
 pub use gradients::gathered;

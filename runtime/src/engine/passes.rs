@@ -3,6 +3,7 @@
 
 use super::{Engine, Forward, Gradients, Interpreted};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem};
+use crate::refusal::Refusal;
 use energy_kernels::{Call, Kernel, Session};
 use energyc::check::Recipe;
 use energyc::kernel::{Interface, interface, recipe_hash};
@@ -21,7 +22,7 @@ pub struct Passes {
 
 impl Passes {
     /// A compiled kernel if there is one.
-    pub fn new(recipe: &Recipe) -> Result<Passes, String> {
+    pub fn new(recipe: &Recipe) -> Result<Passes, Refusal> {
         let options = Options::default();
         let kernel = energy_kernels::find(&recipe_hash(recipe));
         let derivation = derive::derive(recipe, &options);
@@ -30,13 +31,11 @@ impl Passes {
             Some(_) => plan::plan(&derivation, &options),
             None => pipeline::trusted_plan(&derivation, &options),
         };
-        let plan = plan.map_err(|why| format!("`{}` cannot be run: {why}", recipe.name))?;
+        let plan = plan.map_err(|why| Refusal::NoPlan(recipe.name.clone(), why))?;
         let Interface { inputs, .. } = interface(&plan);
         if plan.backward.outputs.is_empty() {
-            return Err(format!(
-                "`{}` cannot be trained: its direction depends on nothing that is learned",
-                recipe.name
-            ));
+            let why = "its direction depends on nothing that is learned";
+            return Err(Refusal::Wrong(format!("`{}` cannot be trained: {why}", recipe.name)));
         }
         Ok(Passes {
             kernel,

@@ -8,6 +8,7 @@ use super::glue::{self, Job};
 use super::grid::{Cell, panels};
 use super::result;
 use crate::model::Gpt;
+use crate::refusal::Refusal;
 use crate::train::alternating;
 use crate::train::settings::{Objective, Settings, known_keys};
 use std::path::Path;
@@ -16,7 +17,7 @@ use std::path::Path;
 pub const FILE: &str = "experiment.toml";
 
 /// An error if running the experiment makes no sense; what there is to fine-tune on, if it does.
-pub fn check(experiment: &Experiment) -> Result<Option<Job>, String> {
+pub fn check(experiment: &Experiment) -> Result<Option<Job>, Refusal> {
     same_experiment(experiment)?;
     reuses_something(experiment)?;
     if !experiment.is_trained() {
@@ -27,7 +28,7 @@ pub fn check(experiment: &Experiment) -> Result<Option<Job>, String> {
             goes_on(experiment, cell, &model.facts, &model.gpt)?;
         }
     }
-    glue::job(experiment)
+    Ok(glue::job(experiment)?)
 }
 
 /// The model of a size, a window and a recipe, with the cells that differ in the seed alone.
@@ -38,7 +39,7 @@ pub struct Model<'a> {
 }
 
 /// All models of the grid; an error if one cannot be made or trained.
-pub fn models(experiment: &Experiment) -> Result<Vec<Model<'_>>, String> {
+pub fn models(experiment: &Experiment) -> Result<Vec<Model<'_>>, Refusal> {
     let mut models = Vec::new();
     for panel in panels(&experiment.cells) {
         let of_panel = || experiment.cells.iter().filter(|cell| cell.panel() == panel);

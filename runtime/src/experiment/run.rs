@@ -6,6 +6,7 @@ use super::grid::Cell;
 use super::result::{self, Done, Outcome};
 use super::{Experiment, data, figure, glue, summary};
 use crate::glue::Table;
+use crate::refusal::Refusal;
 use crate::train::run::{Folder, STOP, run as train};
 use crate::train::settings::Settings;
 use crate::train::start::{opening, start};
@@ -25,7 +26,7 @@ pub struct Report {
 }
 
 /// Runs what is not done yet, until all is done or somebody stops it.
-pub fn run(experiment: &Experiment) -> Result<Report, String> {
+pub fn run(experiment: &Experiment) -> Result<Report, Refusal> {
     let job = check::check(experiment)?;
     let _held = Folder::open(&experiment.output)?;
     check::keep(&experiment.file, &experiment.output)?;

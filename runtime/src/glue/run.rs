@@ -9,6 +9,7 @@ use super::survey::{Survey, Surveyed};
 use super::task::Task;
 use crate::data::Tokenizer;
 use crate::data::checksum::checksum;
+use crate::refusal::Refusal;
 use crate::train::checkpoint;
 use crate::train::loaded::{self, Loaded, load};
 use crate::train::run::{Folder, STOP};
@@ -26,7 +27,7 @@ struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    fn new<'a>(checkpoint: &Path, survey: &'a Survey, output: &Path, plan: &Plan) -> Result<Ready<'a>, String> {
+    fn new<'a>(checkpoint: &Path, survey: &'a Survey, output: &Path, plan: &Plan) -> Result<Ready<'a>, Refusal> {
         plan.check()?;
         let loaded = load(checkpoint)?;
         let in_checkpoint = |why: String| format!("`{}`: {why}", loaded.folder.display());
@@ -34,7 +35,7 @@ impl Ready<'_> {
         let known = loaded.gpt.config.vocabulary;
         if tokenizer.vocabulary() > known {
             let why = format!("its tokenizer has {} tokens and its model {known}", tokenizer.vocabulary());
-            return Err(in_checkpoint(why));
+            return Err(in_checkpoint(why).into());
         }
         let manifest = serde_json::to_string(&loaded.manifest).map_err(|error| in_checkpoint(error.to_string()))?;
         let identity = checksum(manifest.as_bytes());
@@ -49,7 +50,7 @@ impl Ready<'_> {
             }
         }
         match jobs.is_empty() {
-            true => Err(format!("none of the tasks is in `{}`", survey.data.display())),
+            true => Err(format!("none of the tasks is in `{}`", survey.data.display()).into()),
             false => Ok(Ready { loaded, tokenizer, jobs }),
         }
     }
@@ -71,7 +72,7 @@ impl Ready<'_> {
 }
 
 /// Everything that can be wrong with a checkpoint and with its results so far, without any work.
-pub fn check(checkpoint: &Path, survey: &Survey, output: &Path, plan: &Plan) -> Result<(), String> {
+pub fn check(checkpoint: &Path, survey: &Survey, output: &Path, plan: &Plan) -> Result<(), Refusal> {
     Ready::new(checkpoint, survey, output, plan).map(|_| ())
 }
 
@@ -90,7 +91,7 @@ fn named(recipes: &[Recipe]) -> String {
 
 /// Fine-tunes a checkpoint on every task with every seed, but for what has its result in the output folder already.
 /// Tasks that the survey did not find are left out. When [`STOP`] is set it ends with an error, and goes on next time.
-pub fn run(checkpoint: &Path, survey: &Survey, output: &Path, plan: &Plan) -> Result<Vec<Score>, String> {
+pub fn run(checkpoint: &Path, survey: &Survey, output: &Path, plan: &Plan) -> Result<Vec<Score>, Refusal> {
     let mut ready = Ready::new(checkpoint, survey, output, plan)?;
     let folder = Folder::open(output)?;
     eprintln!("{}", ready.opening(output));
@@ -107,7 +108,7 @@ pub fn run(checkpoint: &Path, survey: &Survey, output: &Path, plan: &Plan) -> Re
         let own = own.map_err(|error| format!("{}: {error}", terms.name()))?;
         let Some(own) = own.filter(|_| !STOP.load(Ordering::Relaxed)) else {
             let place = folder.path().display();
-            return Err(format!("stopped in {}; {i} of {all} results are in `{place}`, and stay", terms.name()));
+            return Err(format!("stopped in {}; {i} of {all} results are in `{place}`, and stay", terms.name()).into());
         };
         results::write(folder.path(), terms, &own)?;
         own.iter().for_each(|score| eprintln!("{}", said(score)));

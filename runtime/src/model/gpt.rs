@@ -15,6 +15,7 @@ use super::program::Program;
 use super::sublayer::{self, Context, Force, Mode, Scratch, Sublayer, Vectors};
 use super::weights::{Layout, Place, Start};
 use crate::engine::Passes;
+use crate::refusal::Refusal;
 use energyc::check::inputs;
 use energyc::check::recipe::{ParamValue, Recipe, Tokens, Values, WriteBack};
 use energyc::derive::update_rule;
@@ -106,7 +107,7 @@ impl Cache {
 
 impl Gpt {
     /// A model with one recipe for all layers, or one for each.
-    pub fn new(config: &Config, recipes: &[Recipe]) -> Result<Gpt, String> {
+    pub fn new(config: &Config, recipes: &[Recipe]) -> Result<Gpt, Refusal> {
         config.check()?;
         let recipe_of = |layer: usize| match recipes {
             [one] => Ok(one),

@@ -3,6 +3,7 @@
 use super::checkpoint::{self, Manifest};
 use crate::data::Tokenizer;
 use crate::model::Gpt;
+use crate::refusal::Refusal;
 use energyc::check::Recipe;
 use energyc::pipeline;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub struct Loaded {
 }
 
 /// The model of a checkpoint, or of the newest checkpoint of a run.
-pub fn load(path: &Path) -> Result<Loaded, String> {
+pub fn load(path: &Path) -> Result<Loaded, Refusal> {
     let folder = checkpoint::find(path)?;
     let manifest = checkpoint::manifest(&folder)?;
     let recipes = recipes(&folder, &manifest.recipes)?;

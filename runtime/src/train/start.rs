@@ -7,6 +7,7 @@ use super::settings::Settings;
 use super::trainer::Trainer;
 use crate::data::Examples;
 use crate::model::{Config, Gpt};
+use crate::refusal::Refusal;
 use energyc::check::Recipe;
 use energyc::cli::outcome::Outcome;
 use energyc::cli::read;
@@ -107,7 +108,7 @@ pub struct Started {
 
 /// Opens everything a run needs; its folder is that of the report. Without a checkpoint it begins anew, whatever is in
 /// the folder.
-pub fn start(settings: Settings, chosen: &Chosen, kept: Option<&Kept>) -> Result<Started, String> {
+pub fn start(settings: Settings, chosen: &Chosen, kept: Option<&Kept>) -> Result<Started, Refusal> {
     settings.check()?;
     let sources = examples::open(&settings)?;
     let model = settings.model(sources.train.vocabulary())?;
@@ -121,7 +122,7 @@ pub fn start(settings: Settings, chosen: &Chosen, kept: Option<&Kept>) -> Result
         kept.check_model(&manifest.model)?;
         if kept.manifest.data != sources.identity {
             let shown = kept.checkpoint.display();
-            return Err(format!("the training data is not what the run in `{shown}` began with"));
+            return Err(format!("the training data is not what the run in `{shown}` began with").into());
         }
         let layout = &trainer.gpt.layout;
         trainer.weights = checkpoint::weights(&kept.checkpoint, &kept.manifest, layout)?;
