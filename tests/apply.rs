@@ -579,3 +579,20 @@ fn parameters_may_be_called_like_anything_in_a_file() {
     }
     assert_eq!(plain["grad_T"], other["grad_grad_out_"]);
 }
+
+#[test]
+fn what_runs_is_verified() {
+    let folder = TempDir::new().expect("a folder");
+    let text = "recipe mine { local l() { E = log(sum(1 + (q - k)^2)) } global lse; optimizer gd; }";
+    fs::write(folder.path().join("mine.recipe"), text).expect("a file");
+    for (recipe, by) in [("entmax15", "the compiled kernel"), ("mine.recipe", "the interpreter")] {
+        let run = run_in(folder.path(), &["verify", recipe]).exits(0).prints(&format!("computed by {by}"));
+        for line in ["kernel forward", "kernel energy", "kernel backward", "kernel energy backward"] {
+            assert!(run.out.contains(&format!("✓  {line}")), "{}", run.out);
+        }
+    }
+    let json = run_in(folder.path(), &["verify", "mine.recipe", "--format", "json"]).exits(0).out;
+    let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let lines = report["lines"].as_array().expect("lines");
+    assert!(lines.iter().any(|line| line["line"] == "kernel backward" && line["outcome"] == "pass"), "{json}");
+}

@@ -45,6 +45,8 @@ const RECIPES: &[(&str, &str)] = &[
         "power_of_norms",
         "local l() { let nu = dot(q, q + k) * (q * k); E = sign(dot(q, k)) * dot(nu, nu) * norm(nu, 4) } global tsallis(alpha = 2, T = 1.25); optimizer gd;",
     ),
+    // Scans with a decay.
+    ("decayed_sum", "local dot; global g(gamma = decay(sigmoid)) { F = sum(gamma * E) } optimizer gd; values tied;"),
     // A query that sees nothing sends nothing back.
     ("query_alone", "local l() { E = sum(q) } global g() { F = E } optimizer gd; values tied;"),
     // A Hessian that is 0.

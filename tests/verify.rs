@@ -14,7 +14,8 @@ use energyc::simplify::pattern::Pattern;
 use energyc::simplify::{Options, Proof, RuleSet, Simplified, proof};
 use energyc::span::Source;
 use energyc::syntax::parse;
-use energyc::verify::{Outcome, Parts, Report, verify, verify_derivation};
+use energyc::verify::chain::Case;
+use energyc::verify::{Line, Outcome, Parts, Report, kernel, verify, verify_derivation};
 
 fn recipe(text: &str) -> Recipe {
     let (file, mut diagnostics) = parse(text);
@@ -508,4 +509,22 @@ fn steep_energies_pass() {
     for energy in ["-50 * dot(q, k)", "-dot(q, k)^3", "dot(q, k)^6", "norm(q - k)^6", "-200 * dot(q, k)"] {
         passes(&recipe(&format!("recipe r {{ local c() {{ E = {energy} }} {LSE} }}")));
     }
+}
+
+#[test]
+fn a_kernel_that_is_off_in_a_few_digits_fails() {
+    let case = Case::new(&stored("huber"), &Options::default()).expect("a plan");
+    let lines = |factor: f64, name: &str| -> Vec<Line> {
+        kernel::lines(&case, "a kernel", &|env, visible| {
+            let mut values = case.planned::<f32>(env, visible);
+            values.get_mut(name).expect("a value").iter_mut().for_each(|x| *x *= factor);
+            vec![("", values)]
+        })
+    };
+    assert!(lines(1.0, "out").iter().all(|line| matches!(line.outcome, Outcome::Pass { .. })));
+    for (name, line) in [("out", 0), ("energy", 1), ("k", 2), ("energy q", 3)] {
+        let failed: Vec<&str> = lines(1.001, name).iter().filter(|line| line.failed()).map(|line| line.name).collect();
+        assert_eq!(failed, [kernel::LINES[line]]);
+    }
+    assert!(lines(1.001, "out")[0].is_of_plan());
 }

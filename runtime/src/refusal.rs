@@ -44,3 +44,18 @@ impl From<Refusal> for String {
         refusal.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use energyc::cli::outcome::Exit;
+
+    #[test]
+    fn our_own_mistakes_have_an_exit_code_of_their_own() {
+        let fault = Refusal::NoPlan("mine".to_string(), Unsupported::Fault("∂q: entry 0 is 1, expected 2".to_string()));
+        let outcome = fault.outcome(false);
+        assert_eq!(outcome.exit, Exit::Internal);
+        assert!(outcome.messages.contains("please report it") && outcome.messages.contains("entry 0"), "{outcome:?}");
+        assert_eq!(Refusal::from("no such file".to_string()).outcome(false).exit, Exit::Wrong);
+    }
+}

@@ -315,8 +315,11 @@ fn at_length(x: &[f64], radius: f64) -> Vec<f64> {
 /// The masks a kernel knows, for these lengths; decays need the query to come last.
 pub fn masks(queries: usize, tokens: usize, causal_only: bool) -> Vec<(&'static str, Visible)> {
     let documents: Vec<u32> = (0..tokens as u32).map(|n| n / 3).collect();
+    let mut first_blind = Visible::causal(queries, tokens).intervals().to_vec();
+    first_blind[0] = 0..0;
     let mut masks = vec![
         ("causal", Visible::causal(queries, tokens)),
+        ("first query blind", Visible::new(first_blind, tokens)),
         ("window", Visible::window(queries, tokens, 3)),
         ("lengths", Visible::causal(queries, tokens).with_length(tokens.saturating_sub(2))),
         ("documents", Visible::causal(queries, tokens).within_documents(&documents)),

@@ -2,8 +2,8 @@
 //! a block of queries, a chunk of a scan; fewer queries than tokens; a query that sees nothing), is held against the
 //! reference interpreter of the algebra.
 //!
-//! What may differ is what the problem itself allows: the formulas are evaluated once more, at inputs and with operations that
-//! are off by a rounding, and a value may be as far away as that moves it, many times over.
+//! What may differ is what the problem itself allows: the formulas are evaluated twice more, at inputs and with operations that
+//! are off by a rounding, one way and the other, and a value may be as far away as that moves it, many times over.
 
 use super::chain::{Case, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
@@ -129,12 +129,12 @@ pub fn lines(case: &Case, runner: &Runner) -> Vec<Line> {
         let size = HeadSize { queries, tokens, head };
         let work = work(case, size);
         for (mask, visible) in masks(case, size) {
-            // The formulas, and once more at inputs that have moved.
-            if work > AT_ONCE || spent.saturating_add(2 * work) > ALL_WORK {
+            // The formulas, and twice more with roundings.
+            if work > AT_ONCE || spent.saturating_add(3 * work) > ALL_WORK {
                 left_out.insert(tokens);
                 continue;
             }
-            spent += 2 * work;
+            spent += 3 * work;
             let what = format!("{queries} queries, N = {tokens}, d_h = {head}, {mask}");
             compare(case, runner, (size, &visible), i as u64, &what, &mut seen);
         }
@@ -170,21 +170,25 @@ fn masks(case: &Case, size: HeadSize) -> Vec<(&'static str, Visible)> {
     let causal = || Visible::causal(queries, tokens);
     match tokens {
         0..=2 => vec![("causal", causal())],
-        3..=10 if case.has_decay() => vec![("causal", causal()), ("a window", Visible::window(queries, tokens, 3))],
-        3..=10 => vec![
-            ("everything seen", Visible::full(queries, tokens)),
-            ("a window", Visible::window(queries, tokens, 3)),
-            ("no token seen by some", blind(queries, tokens)),
-        ],
+        3..=10 => {
+            let most = if case.has_decay() {
+                ("causal", causal())
+            } else {
+                ("everything seen", Visible::full(queries, tokens))
+            };
+            let blind = blind(&most.1);
+            vec![most, ("a window", Visible::window(queries, tokens, 3)), ("no token seen by some", blind)]
+        }
         11..=60 => vec![("causal", causal()), ("a window", Visible::window(queries, tokens, 5))],
         _ => vec![("causal", causal())],
     }
 }
 
-/// The first query sees nothing.
-fn blind(queries: usize, tokens: usize) -> Visible {
-    let intervals = (0..queries).map(|t| if t == 0 { 0..0 } else { 0..tokens }).collect();
-    Visible::new(intervals, tokens)
+/// The same, but the first query sees nothing.
+fn blind(most: &Visible) -> Visible {
+    let mut intervals = most.intervals().to_vec();
+    intervals[0] = 0..0;
+    Visible::new(intervals, most.tokens())
 }
 
 /// Numbers the reference interpreter touches for one evaluation.
@@ -222,17 +226,24 @@ fn compare(
         if arithmetic.is_single {
             change(case, &mut env, |x| f64::from(x as f32));
         }
-        let moved = rounded(case, &env, arithmetic.rounding, seed + draw);
-        let (Ok(expected), Ok(moved)) = (case.reference(&env), case.reference(&moved)) else {
+        let both = [arithmetic.rounding, -arithmetic.rounding].map(|by| rounded(case, &env, by, seed + draw));
+        let [Ok(expected), Ok(more), Ok(less)] = [&env, &both[0], &both[1]].map(|env| case.reference(env)) else {
             continue;
         };
+        let moved = [more, less];
         let is_last = draw + 1 == DRAWS;
         let is_usable = steady(&expected) && is_steady(&expected, &moved, arithmetic);
         if !is_usable && !is_last {
             continue;
         }
         for (way, got) in (runner.run)(&env, visible) {
-            judge(&expected, &moved, &got, arithmetic, &format!("{what}{way}"), seen);
+            judge(
+                &Comparison { expected: &expected, moved: &moved, is_usable },
+                &got,
+                arithmetic,
+                &format!("{what}{way}"),
+                seen,
+            );
         }
         return;
     }
@@ -268,29 +279,35 @@ fn movement(a: &[f64], b: &[f64]) -> f64 {
     moved.fold(0.0, |m: f64, x| if x.is_nan() { f64::INFINITY } else { m.max(x) })
 }
 
-fn is_steady(expected: &Values, moved: &Values, arithmetic: Arithmetic) -> bool {
+fn is_steady(expected: &Values, moved: &[Values; 2], arithmetic: Arithmetic) -> bool {
     let is_steady = |x: &[f64], y: &[f64]| movement(x, y) <= arithmetic.unsteady * arithmetic.scale_of(x, expected);
-    expected.iter().all(|(name, x)| moved.get(name).is_some_and(|y| is_steady(x, y)))
+    let of_both =
+        |(name, x): (&String, &Vec<f64>)| moved.iter().all(|moved| moved.get(name).is_some_and(|y| is_steady(x, y)));
+    expected.iter().all(of_both)
+}
+
+/// What is expected at a place.
+struct Comparison<'a> {
+    expected: &'a Values,
+    /// With roundings one way and the other.
+    moved: &'a [Values; 2],
+    /// Whether roundings leave all values alone. If not, what is left alone may still be near a kink that others are on.
+    is_usable: bool,
 }
 
 /// Holds what was computed against what is expected; a gradient that one of them leaves out is 0 in the other.
-fn judge(
-    expected: &Values,
-    moved: &Values,
-    got: &Values,
-    arithmetic: Arithmetic,
-    what: &str,
-    seen: &mut BTreeMap<Part, Seen>,
-) {
+fn judge(comparison: &Comparison, got: &Values, arithmetic: Arithmetic, what: &str, seen: &mut BTreeMap<Part, Seen>) {
+    let Comparison { expected, moved, is_usable } = *comparison;
+    let near = if is_usable { arithmetic.tolerance } else { arithmetic.unsteady.max(arithmetic.tolerance) };
     let names: BTreeSet<&String> = expected.keys().chain(got.keys()).collect();
     for name in names {
         let part = Part::of(name);
         let seen = seen.entry(part).or_default();
         let length = expected.get(name).or(got.get(name)).map_or(0, Vec::len);
         let zero = vec![0.0; length];
-        let [x, y, z] = [expected, got, moved].map(|values| values.get(name).unwrap_or(&zero));
+        let [x, y, more, less] = [expected, got, &moved[0], &moved[1]].map(|values| values.get(name).unwrap_or(&zero));
         let scale = arithmetic.scale_of(x, expected);
-        let allowed = movement(x, z);
+        let allowed = movement(x, more).max(movement(x, less));
         if x.iter().any(|x| !x.is_finite()) || allowed > arithmetic.unsteady * scale {
             seen.unsteady += 1;
             continue;
@@ -301,7 +318,7 @@ fn judge(
             false => f64::INFINITY,
         };
         // What the problem allows is nobody's error.
-        let is_allowed = error <= arithmetic.tolerance + arithmetic.amplified * allowed / scale;
+        let is_allowed = error <= near + arithmetic.amplified * allowed / scale;
         let error = if is_allowed { error.min(arithmetic.tolerance) } else { error };
         if error > seen.worst {
             let at = (0..x.len().min(y.len())).max_by(|&i, &j| (x[i] - y[i]).abs().total_cmp(&(x[j] - y[j]).abs()));
