@@ -121,7 +121,10 @@ fn subject(number: usize, recipe: &Recipe, tally: &mut Tally) -> Result<Option<S
         }
     };
     let emit = || pipeline::compile(&compiled.recipe, Target::Cpu, &Options::default());
-    let Ok(source) = catching("emit", emit)? else { return Ok(None) };
+    let source = match catching("emit", emit)? {
+        Ok(source) => source,
+        Err(why) => return Err(Failure::Broken { command: "compile".to_string(), detail: why.to_string() }),
+    };
     if source.len() > LONGEST {
         tally.skip("a kernel that would take minutes to build");
         return Ok(None);
@@ -238,7 +241,7 @@ fn runner(i: usize, subject: &Subject) -> String {
     let reads: String = (0..fields.len()).map(|j| format!("    let input_{j} = input.array();\n")).collect();
     let lent: String = fields.iter().enumerate().map(|(j, field)| format!("{field}: &input_{j}, ")).collect();
     let gradients: String =
-        subject.face.gradients.iter().map(|field| format!("gradients.{}.clone(), ", field.name)).collect();
+        subject.face.gradients.iter().map(|gradient| format!("gradients.{}.clone(), ", gradient.field)).collect();
     let backward = match subject.face.gradients.is_empty() {
         true => String::new(),
         false => "m::backward(&size, &visible, &inputs, &g, &saved, &mut gradients);".to_string(),
@@ -312,11 +315,7 @@ fn read(reading: &mut Reading, subject: &Subject, call: &Call) -> Option<Result<
         return Some(Err(Failure::Panic { stage: "compiled".to_string(), message, location: place }));
     }
     let mut heads: Vec<Arrays> = call.points.iter().map(|_| Arrays::new()).collect();
-    let input_of = |field: &str| {
-        let known = subject.face.inputs.iter().find(|(name, _)| name == field);
-        known.map_or(field.to_string(), |(_, input)| input.clone())
-    };
-    let gradients = subject.face.gradients.iter().map(|field| format!("∂{}", input_of(&field.name)));
+    let gradients = subject.face.gradients.iter().map(|gradient| format!("∂{}", gradient.name));
     let names: Vec<String> = ["out".to_string(), "energy".to_string()].into_iter().chain(gradients).collect();
     for name in names {
         let array = reading.array()?;

@@ -60,13 +60,15 @@ pub struct Limits {
     pub kink: f64,
     pub largest: f64,
     pub condition: f64,
+    /// Whether a branch that is not taken has to have numbers of moderate size as well: a kernel computes both.
+    pub looks_at_both: bool,
 }
 
 impl Limits {
     /// For comparisons in double precision.
-    pub const DOUBLE: Limits = Limits { kink: 1e-5, largest: 1e6, condition: 1e4 };
+    pub const DOUBLE: Limits = Limits { kink: 1e-5, largest: 1e6, condition: 1e4, looks_at_both: false };
     /// For comparisons in single precision.
-    pub const SINGLE: Limits = Limits { kink: 1e-3, largest: 1e4, condition: 1e3 };
+    pub const SINGLE: Limits = Limits { kink: 1e-3, largest: 1e4, condition: 1e3, looks_at_both: true };
 }
 
 /// Gradients by the name of the input: `q`, `k`, `v`, parameters, gates, and the steps of decays.
@@ -115,9 +117,9 @@ fn with_rounding(
         let mut tape = Tape::with(rounding());
         let mut leaves = Leaves::default();
         let head = leaves.head(&mut tape, meaning, point, query);
-        let mut row = Row::new(&mut tape, meaning, head);
+        let mut row = Row::new(&mut tape, meaning, head, limits);
         let energy = row.energy();
-        let direction = row.direction(limits)?;
+        let direction = row.direction()?;
         within(&tape, limits)?;
         let u = tape.constant(point.u[query]);
         let of_energy = tape.multiply(u, energy);
@@ -251,6 +253,7 @@ pub struct Row<'a> {
     tape: &'a mut Tape,
     meaning: &'a Meaning,
     head: Head,
+    limits: Limits,
     delta: Vec<Var>,
     /// Whether sums over components move with δ.
     is_moving: bool,
@@ -258,8 +261,8 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub fn new(tape: &'a mut Tape, meaning: &'a Meaning, head: Head) -> Row<'a> {
-        let mut row = Row { tape, meaning, head, delta: vec![], is_moving: false, known: HashMap::new() };
+    pub fn new(tape: &'a mut Tape, meaning: &'a Meaning, head: Head, limits: Limits) -> Row<'a> {
+        let mut row = Row { tape, meaning, head, limits, delta: vec![], is_moving: false, known: HashMap::new() };
         if let Some(radius) = meaning.radius_of_query {
             row.head.q = row.at_length(&row.head.q.clone(), radius);
         }
@@ -376,7 +379,10 @@ impl<'a> Row<'a> {
             }
             Node::Select(a, b, x, y) => {
                 let (a, b) = (self.entry(*a, token, component), self.entry(*b, token, component));
-                let chosen = if self.tape.at_most(a, b) { *x } else { *y };
+                let (chosen, other) = if self.tape.at_most(a, b) { (*x, *y) } else { (*y, *x) };
+                if self.limits.looks_at_both {
+                    self.entry(other, token, component);
+                }
                 self.entry(chosen, token, component)
             }
             Node::SumComponents(body) => self.sum_of_components(*body, token),
@@ -420,7 +426,7 @@ impl<'a> Row<'a> {
     }
 
     /// What the head adds.
-    pub fn direction(&mut self, limits: Limits) -> Result<Vec<Var>, Skip> {
+    pub fn direction(&mut self) -> Result<Vec<Var>, Skip> {
         self.known.clear();
         self.is_moving = true;
         let energy = self.node(self.meaning.global, None);
@@ -428,12 +434,12 @@ impl<'a> Row<'a> {
         let gradient = self.tape.gradient(energy, &delta);
         let solution = match &self.meaning.system {
             None => gradient,
-            Some(system) => self.solution(system, &gradient, limits)?,
+            Some(system) => self.solution(system, &gradient)?,
         };
         Ok(solution.iter().map(|x| self.tape.negate(*x)).collect())
     }
 
-    fn solution(&mut self, system: &System, gradient: &[Var], limits: Limits) -> Result<Vec<Var>, Skip> {
+    fn solution(&mut self, system: &System, gradient: &[Var]) -> Result<Vec<Var>, Skip> {
         let delta = self.delta.clone();
         let number = |row: &mut Row, id: Id| row.node(id, None);
         let (curvature, shift) = (number(self, system.curvature), number(self, system.shift));
@@ -490,7 +496,7 @@ impl<'a> Row<'a> {
                 }
                 let numbers: Vec<Vec<f64>> = matrix.iter().map(|row| self.tape.values(row)).collect();
                 let condition = linear::condition(&numbers);
-                if condition.is_nan() || condition > limits.condition {
+                if condition.is_nan() || condition > self.limits.condition {
                     return Err(Skip::IllConditioned);
                 }
                 Ok(linear::solve(self.tape, &matrix, gradient))

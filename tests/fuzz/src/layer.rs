@@ -259,8 +259,8 @@ impl Layer<'_> {
                 let sizes = Sizes { queries: tokens, ..self.sizes };
                 let (k, v) = (part(&attended.k[head]), part(&attended.v[head]));
                 let numbers = self.numbers(tape, head);
-                let mut row = Row::new(tape, self.meaning, Head { sizes, q, k, v, numbers, weights });
-                directions.extend(row.direction(self.limits)?);
+                let mut row = Row::new(tape, self.meaning, Head { sizes, q, k, v, numbers, weights }, self.limits);
+                directions.extend(row.direction()?);
             }
             rows.push(write_back.iter().map(|row| tape.dot(row, &directions)).collect());
         }

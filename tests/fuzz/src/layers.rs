@@ -116,6 +116,9 @@ fn subject<'a>(number: usize, recipe: &'a Recipe, tally: &mut Tally) -> Result<O
     let emit = || pipeline::compile(&compiled.recipe, Target::Candle, &Options::default());
     let source = match catching("emit", emit)? {
         Ok(source) => source,
+        Err(why) if why.is_fault() => {
+            return Err(Failure::Broken { command: "compile".to_string(), detail: why.to_string() });
+        }
         Err(why) => {
             tally.unsupport(&why.to_string());
             return Ok(None);
