@@ -45,6 +45,15 @@ const RECIPES: &[(&str, &str)] = &[
         "power_of_norms",
         "local l() { let nu = dot(q, q + k) * (q * k); E = sign(dot(q, k)) * dot(nu, nu) * norm(nu, 4) } global tsallis(alpha = 2, T = 1.25); optimizer gd;",
     ),
+    // A case distinction over components, with a number that all components are in.
+    (
+        "larger_component",
+        "local l() { let r = (q * k)^3; E = dot(max(norm(abs(q)) * (r + 0.5), r), r) } global lse; optimizer gd; values tied;",
+    ),
+    (
+        "smaller_component",
+        "local l() { E = norm(min((q - k) / (1 + norm(q - k)), 0.7) - 0.25) } global square_sum; optimizer gd; values tied;",
+    ),
     // Scans with a decay.
     ("decayed_sum", "local dot; global g(gamma = decay(sigmoid)) { F = sum(gamma * E) } optimizer gd; values tied;"),
     // A query that sees nothing sends nothing back.

@@ -148,14 +148,24 @@ fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
             let parts: Vec<Product> = products(body, most)?.into_iter().map(taken_out).collect();
             if is_apart(factor, &parts) { Some(parts) } else { alone(false) }
         }
-        // A case distinction over pairs multiplies the branches' vectors by numbers that are 0 in the other case.
-        Op::Select(parts) if !mixes(parts[0].axes().union(parts[1].axes())) => {
+        // A case distinction over pairs multiplies the branches' vectors by numbers that are 0 in the other case; one over
+        // components of pairs, what extends along other components.
+        Op::Select(parts) => {
             let [a, b, x, y] = &**parts;
+            let condition = a.axes().union(b.axes());
+            let is_of_pairs = !mixes(condition);
+            if !is_of_pairs && (compares(condition) || !compares(factor.axes())) {
+                return alone(false);
+            }
+            let is_outside = |f: &Expr| match is_of_pairs {
+                true => f.axes().has_space(Space::Head),
+                false => f.axes().iter().any(|axis| !condition.contains(axis)),
+            };
             let mut all = Vec::new();
             for (branch, is_first) in [(x, true), (y, false)] {
                 for product in products(branch, most)? {
                     let (vectors, numbers): (Vec<Expr>, Vec<Expr>) =
-                        product.factors.iter().cloned().partition(|f| f.axes().has_space(Space::Head));
+                        product.factors.iter().cloned().partition(is_outside);
                     let number = Expr::mul(numbers);
                     if number.is_zero() || vectors.iter().any(Expr::is_zero) {
                         continue;
@@ -169,7 +179,7 @@ fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
                     all.push(Product { factors: chosen.factors().into_iter().chain(vectors).collect(), is_pure });
                 }
             }
-            Some(all)
+            if is_of_pairs || is_apart(factor, &all) { Some(all) } else { alone(false) }
         }
         _ => alone(false),
     }
