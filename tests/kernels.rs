@@ -3,7 +3,7 @@
 
 mod chain;
 
-use chain::{Case, Values, agree, every_shipped, masks};
+use chain::{Case, DIRECTION, ENERGY, Values, agree, every_shipped, masks};
 use energy_runtime::engine::{Engine, Gradients, Interpreted, find};
 use energy_runtime::problem::{GRAD_OUT, Problem, Size};
 use energyc::interpret::HeadSize;
@@ -50,8 +50,8 @@ fn run(engine: &dyn Engine, problem: &Problem) -> Values {
     let forward = engine.forward(problem);
     let gradients: Gradients = engine.backward(problem, &forward);
     let mut values: Values = gradients.into_iter().map(|(name, x)| (name, wide(x))).collect();
-    values.insert("out".to_string(), wide(forward.out));
-    values.insert("energy".to_string(), wide(engine.energy(problem)));
+    values.insert(DIRECTION.to_string(), wide(forward.out));
+    values.insert(ENERGY.to_string(), wide(engine.energy(problem)));
     values
 }
 

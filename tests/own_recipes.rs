@@ -2,7 +2,7 @@
 
 mod chain;
 
-use chain::{Case, Values, agree, masks};
+use chain::{Case, DIRECTION, ENERGY, Values, agree, masks};
 use energyc::interpret::HeadSize;
 use energyc::ir::eval::Env;
 use energyc::primitives::visible::Visible;
@@ -28,8 +28,8 @@ macro_rules! kernel {
         kernel::energy(&size, &visible, &inputs, &mut energy);
         kernel::backward(&size, &visible, &inputs, &of("g"), &saved, &mut gradients);
         Values::from([
-            ("out".to_string(), wide(&out)),
-            ("energy".to_string(), wide(&energy)),
+            (DIRECTION.to_string(), wide(&out)),
+            (ENERGY.to_string(), wide(&energy)),
             ("q".to_string(), wide(&gradients.q)),
             ("k".to_string(), wide(&gradients.k)),
             ("v".to_string(), wide(&gradients.v)),
@@ -44,7 +44,7 @@ fn holds(text: &str, run: impl Fn(&Env, &Visible) -> Values) {
         for (mask, visible) in masks(queries, tokens, false) {
             let env = case.sample(size, &visible, 3);
             let mut expected = case.reference(&env);
-            expected.retain(|name, _| ["out", "energy", "q", "k", "v"].contains(&name.as_str()));
+            expected.retain(|name, _| [DIRECTION, ENERGY, "q", "k", "v"].contains(&name.as_str()));
             let what = format!("{} {size:?} {mask}", case.recipe().name);
             let mut planned = case.planned::<f32>(&env, &visible);
             planned.retain(|name, _| expected.contains_key(name));

@@ -2,7 +2,7 @@
 
 mod chain;
 
-use chain::{agree, every_shipped, masks};
+use chain::{DIRECTION, agree, every_shipped, masks};
 use energyc::interpret::HeadSize;
 use energyc::ir::eval::Env;
 use energyc::primitives::visible::Visible;
@@ -128,7 +128,7 @@ fn slopes(case: &chain::Case, env: &Env, input: &str) -> Vec<f64> {
     let at = |i: usize, h: f64| -> f64 {
         let mut env = env.clone();
         env.values.get_mut(input).expect("an input").data[i] += h;
-        case.reference(&env)["out"].iter().zip(&weight).map(|(x, g)| x * g).sum()
+        case.reference(&env)[DIRECTION].iter().zip(&weight).map(|(x, g)| x * g).sum()
     };
     (0..env.values[input].data.len()).map(|i| (at(i, 1e-6) - at(i, -1e-6)) / 2e-6).collect()
 }
@@ -140,12 +140,12 @@ fn dropout_leaves_the_direction_in_the_mean() {
     let visible = Visible::causal(5, 5);
     let mut case = chain::shipped("softmax");
     let env = case.sample(size, &visible, 5);
-    let expected = case.planned::<f64>(&env, &visible)["out"].clone();
+    let expected = case.planned::<f64>(&env, &visible)[DIRECTION].clone();
     let mut mean = vec![0.0; expected.len()];
     let rounds = 4000;
     for seed in 0..rounds {
         case.dropout = Some((seed, 0.2));
-        let out = case.planned::<f64>(&env, &visible)["out"].clone();
+        let out = case.planned::<f64>(&env, &visible)[DIRECTION].clone();
         mean.iter_mut().zip(out).for_each(|(sum, x)| *sum += x / rounds as f64);
     }
     for (mean, expected) in mean.iter().zip(&expected) {

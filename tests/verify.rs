@@ -14,7 +14,7 @@ use energyc::simplify::pattern::Pattern;
 use energyc::simplify::{Options, Proof, RuleSet, Simplified, proof};
 use energyc::span::Source;
 use energyc::syntax::parse;
-use energyc::verify::chain::Case;
+use energyc::verify::chain::{Case, DIRECTION, ENERGY};
 use energyc::verify::{Line, Outcome, Parts, Report, kernel, verify, verify_derivation};
 
 fn recipe(text: &str) -> Recipe {
@@ -100,7 +100,7 @@ fn tokens_nobody_sees_get_nothing_back() {
 /// Parameters may be called what the derivation calls its own quantities.
 #[test]
 fn parameters_may_have_any_name() {
-    for name in ["p", "u", "g", "c", "a", "o", "s", "Z", "S", "tau"] {
+    for name in ["p", "u", "g", "c", "a", "o", "s", "Z", "S", "tau", "out", "energy"] {
         let local = format!("local c({name} = 2) where {name} > 0 {{ E = {name} * norm(q - k)^2 }}");
         passes(&recipe(&format!("recipe r {{ {local} {LSE} }}")));
     }
@@ -521,10 +521,10 @@ fn a_kernel_that_is_off_in_a_few_digits_fails() {
             vec![("", values)]
         })
     };
-    assert!(lines(1.0, "out").iter().all(|line| matches!(line.outcome, Outcome::Pass { .. })));
-    for (name, line) in [("out", 0), ("energy", 1), ("k", 2), ("energy q", 3)] {
+    assert!(lines(1.0, DIRECTION).iter().all(|line| matches!(line.outcome, Outcome::Pass { .. })));
+    for (name, line) in [(DIRECTION, 0), (ENERGY, 1), ("k", 2), ("energy q", 3)] {
         let failed: Vec<&str> = lines(1.001, name).iter().filter(|line| line.failed()).map(|line| line.name).collect();
         assert_eq!(failed, [kernel::LINES[line]]);
     }
-    assert!(lines(1.001, "out")[0].is_of_plan());
+    assert!(lines(1.001, DIRECTION)[0].is_of_plan());
 }

@@ -2,7 +2,8 @@
 //! what goes wrong is a panic.
 #![allow(dead_code)]
 
-pub use energyc::verify::chain::{Values, masks};
+#[allow(unused_imports)]
+pub use energyc::verify::chain::{DIRECTION, ENERGY, Values, masks};
 
 use energyc::check::Recipe;
 use energyc::ir::eval::Env;

@@ -227,11 +227,13 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         quote! { #[doc = #doc] pub #name: Vec<f32> }
     });
     let gradients = gradients(plan, &plan.backward);
+    // An energy that is the same whatever the tokens are looks at nothing.
+    let lifetime = (!public_inputs(plan).is_empty()).then(|| quote!(<'a>));
     quote! {
         /// What a head sees: every array is dense and row-major.
         #[derive(Clone, Copy, Debug)]
         #[allow(non_snake_case)]
-        pub struct Inputs<'a> {
+        pub struct Inputs #lifetime {
             #(#fields,)*
             /// Attention dropout; the backward pass needs the same as the forward pass.
             pub dropout: Option<Dropout>,

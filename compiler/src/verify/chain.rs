@@ -31,10 +31,13 @@ pub struct Case {
     pub dropout: Option<(u64, f64)>,
 }
 
-/// Values by name: `out`, `energy`, the gradients of the direction by the names of the inputs, and those of the energy
-/// with [`OF_ENERGY`] in front.
+/// Values by name: [`DIRECTION`], [`ENERGY`], the gradients of the direction by the names of the inputs, and those of the
+/// energy with [`OF_ENERGY`] in front.
 pub type Values = BTreeMap<String, Vec<f64>>;
 
+// No input can have these names.
+pub const DIRECTION: &str = "the direction";
+pub const ENERGY: &str = "the energy";
 /// In front of the name of an input: the gradient of the energy.
 pub const OF_ENERGY: &str = "energy ";
 
@@ -132,8 +135,8 @@ impl Case {
         }
         let mut out = Values::new();
         let mut wanted: Vec<(String, Expr, Vec<Axis>)> = vec![
-            ("out".into(), self.derivation.direction.term.clone(), vec![Axis::T, Axis::E]),
-            ("energy".into(), self.derivation.energy.term.clone(), vec![Axis::T]),
+            (DIRECTION.into(), self.derivation.direction.term.clone(), vec![Axis::T, Axis::E]),
+            (ENERGY.into(), self.derivation.energy.term.clone(), vec![Axis::T]),
         ];
         for definition in &self.backward.definitions {
             put(&mut env, &definition.leaf, &definition.value.term)?;
@@ -161,8 +164,8 @@ impl Case {
         let sees = |t: usize| env.visible.as_ref().is_none_or(|v| v[t * tokens..(t + 1) * tokens].contains(&true));
         let of_query = inputs::q().name;
         for (name, per_row) in [
-            ("out".to_string(), head),
-            ("energy".to_string(), 1),
+            (DIRECTION.to_string(), head),
+            (ENERGY.to_string(), 1),
             (of_query.to_string(), head),
             (format!("{OF_ENERGY}{of_query}"), head),
         ] {
@@ -258,7 +261,7 @@ impl Case {
         let length = |id| size.entries(Domain::of(plan.graph.axes(id)));
         let mut saved: Vec<Vec<T>> = forward.saved.iter().map(|id| vec![T::ZERO; length(*id)]).collect();
         let mut out = Values::new();
-        let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<T>]| {
+        let mut run = |pass: &Pass, name: &dyn Fn(&str) -> String, saved: &mut [Vec<T>]| {
             let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| vec![T::ZERO; size.entries(o.domain)]).collect();
             run_head(&plan.graph, pass, Head { size, visible, dropout }, &find, saved, &mut outputs);
             if pass.is_saving {
@@ -269,14 +272,14 @@ impl Case {
                 }
             }
             for (output, x) in pass.outputs.iter().zip(outputs) {
-                out.insert(format!("{prefix}{}", output.name), x.iter().map(|x| x.to_f64()).collect());
+                out.insert(name(&output.name), x.iter().map(|x| x.to_f64()).collect());
             }
         };
-        run(forward, "", &mut saved);
-        run(energy, "", &mut []);
-        run(backward, "", &mut saved);
-        run(constants, "", &mut saved);
-        run(energy_backward, OF_ENERGY, &mut saved);
+        run(forward, &|_| DIRECTION.to_string(), &mut saved);
+        run(energy, &|_| ENERGY.to_string(), &mut []);
+        run(backward, &str::to_string, &mut saved);
+        run(constants, &str::to_string, &mut saved);
+        run(energy_backward, &|input| format!("{OF_ENERGY}{input}"), &mut saved);
         for param in self.recipe().params.iter().filter(|p| p.leaf.role == Role::Decay) {
             for prefix in ["", OF_ENERGY] {
                 let sums = plan::decay_sums(&param.name).map(|name| out.remove(&format!("{prefix}{name}")));

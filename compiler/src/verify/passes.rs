@@ -5,7 +5,7 @@
 //! What may differ is what the problem itself allows: the formulas are evaluated twice more, at inputs and with operations that
 //! are off by a rounding, one way and the other, and a value may be as far away as that moves it, many times over.
 
-use super::chain::{Case, OF_ENERGY, Values};
+use super::chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
 use crate::interpret::HeadSize;
 use crate::ir::eval::{Env, Rounding};
@@ -52,7 +52,7 @@ impl Arithmetic {
 
     /// What an error is relative to: the largest entry; where energies are large, their own rounding counts.
     fn scale_of(&self, x: &[f64], all: &Values) -> f64 {
-        let energy = all.get("energy").map_or(0.0, |energy| largest(energy));
+        let energy = all.get(ENERGY).map_or(0.0, |energy| largest(energy));
         largest(x).max(self.smallest).max(ROUNDED * energy)
     }
 }
@@ -103,8 +103,8 @@ impl Part {
 
     fn of(name: &str) -> Part {
         match name {
-            "out" => Part::Forward,
-            "energy" => Part::Energy,
+            DIRECTION => Part::Forward,
+            ENERGY => Part::Energy,
             _ if name.starts_with(OF_ENERGY) => Part::EnergyBackward,
             _ => Part::Backward,
         }

@@ -8,7 +8,7 @@ use energyc::ir::{Leaf, Role};
 use energyc::plan::unconstrained;
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
-use energyc::verify::chain::{Case, OF_ENERGY, Values, steps_of};
+use energyc::verify::chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values, steps_of};
 use energyc::verify::{Line, kernel};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn values(case: &Case, engine: &dyn Engine, env: &Env, visible: &Visible) -> Vec
     let problem = problem(case, env, visible);
     let forward = engine.forward(&problem);
     let mut arrays =
-        BTreeMap::from([("out".to_string(), forward.out.clone()), ("energy".to_string(), engine.energy(&problem))]);
+        BTreeMap::from([(DIRECTION.to_string(), forward.out.clone()), (ENERGY.to_string(), engine.energy(&problem))]);
     let mut add = |prefix: &str, gradients: Gradients| {
         arrays.extend(gradients.into_iter().map(|(name, x)| (format!("{prefix}{name}"), x)));
     };

@@ -241,6 +241,12 @@ fn set(map: &VarMap, given: &Given) -> candle_core::Result<Vec<Option<Var>>> {{
 }}
 {runs}
 fn main() {{
+    // What is not optimized needs room on the stack.
+    let work = std::thread::Builder::new().stack_size(256 << 20).spawn(run_all);
+    work.expect(\"a thread\").join().expect(\"no panic\");
+}}
+
+fn run_all() {{
     std::panic::set_hook(Box::new(|_| {{}}));
     let paths: Vec<String> = std::env::args().collect();
     let (mut input, mut output) = (Reading::open(&paths[1]), Words::default());
