@@ -73,7 +73,8 @@ impl Domain {
     }
 }
 
-/// One fused loop: maps in the order they are computed, folds of them, and the maps that are stored.
+/// One fused loop: maps in the order they are computed, folds of them, and the maps that are stored, all in the order of
+/// the graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loop {
     pub domain: Domain,
@@ -345,7 +346,8 @@ impl Planner<'_> {
         let mut open: Vec<Id> = folded.chain(l.stores.iter().copied()).collect();
         while let Some(id) = open.pop() {
             let is_map = matches!(self.graph[id].op, Op::Map(..)) && !self.is_given(id);
-            let is_elsewhere = stored.contains(&id) && !(self.levels[&id] == level && l.stores.contains(&id));
+            let is_stored_here = || self.levels[&id] == level && l.stores.binary_search(&id).is_ok();
+            let is_elsewhere = stored.contains(&id) && !is_stored_here();
             if is_map && !is_elsewhere && found.insert(id) {
                 open.extend(self.graph[id].op.operands());
             }
@@ -361,10 +363,10 @@ impl Planner<'_> {
         for (i, &id) in pass.saved.iter().enumerate() {
             pass.places.entry(id).or_insert(Place::Saved(i));
         }
-        let last_use = |id: Id| {
-            let reads = |step: &Step| reads(self.graph, step, stored).contains(&id);
-            pass.rows.iter().rposition(reads).unwrap_or(0)
-        };
+        let mut last_use: BTreeMap<Id, usize> = BTreeMap::new();
+        for (at, step) in pass.rows.iter().enumerate() {
+            last_use.extend(reads(self.graph, step, stored).into_iter().map(|id| (id, at)));
+        }
         let mut tiles: Vec<usize> = Vec::new();
         let mut places = BTreeMap::new();
         for (at, step) in pass.rows.iter().enumerate() {
@@ -373,7 +375,7 @@ impl Planner<'_> {
                 if pass.places.contains_key(&id) || !self.graph[id].is_tile() {
                     continue;
                 }
-                let end = last_use(id);
+                let end = last_use.get(&id).copied().unwrap_or(0);
                 let free = tiles.iter().position(|&until| until < at || (is_in_place && until == at));
                 let slot = free.unwrap_or(tiles.len());
                 if slot == tiles.len() {
@@ -411,7 +413,7 @@ fn reads(graph: &Graph, step: &Step, stored: &BTreeSet<Id>) -> BTreeSet<Id> {
         Step::Node(id) => graph[*id].op.operands(),
         Step::Loop(l) => l.maps.iter().chain(&l.folds).flat_map(|id| graph[*id].op.operands()).collect(),
     };
-    let is_own = |id: Id| matches!(step, Step::Loop(l) if l.maps.contains(&id));
+    let is_own = |id: Id| matches!(step, Step::Loop(l) if l.maps.binary_search(&id).is_ok());
     let mut found = BTreeSet::new();
     while let Some(id) = open.pop() {
         if !is_own(id) && found.insert(id) && matches!(graph[id].op, Op::Map(..)) && !stored.contains(&id) {
@@ -441,9 +443,12 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
             Map::Pow(r) if *r == rational::int(2) => 1,
             _ => return false,
         };
+        if operations > CHEAP {
+            return false;
+        }
         open.extend(operands);
     }
-    operations <= CHEAP
+    true
 }
 
 /// Whether a value is complete only behind all queries.
