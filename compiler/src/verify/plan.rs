@@ -3,34 +3,29 @@
 //! The plan interpreter runs every pass in f64, on sizes that reach every path of a kernel (beyond a register, a block of
 //! queries, a chunk of a scan; fewer queries than tokens; a query that sees nothing), and is held against the reference
 //! interpreter of the algebra. What may differ is what the problem itself allows: the formulas are evaluated once more at
-//! inputs that are off by `NUDGE`, and a value may be as far away as that moves it, many times over.
+//! inputs that are off by a little ([`sample::nudged`]), and a value may be as far away as that moves it, many times over.
 
 use super::chain::{Case, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
 use crate::interpret::HeadSize;
 use crate::ir::eval::Env;
-use crate::ir::sample::Random;
-use crate::ir::traverse;
-use crate::ir::{Expr, Space};
+use crate::ir::sample::{self, AMPLIFIED};
+use crate::ir::{Expr, Space, memo, traverse};
 use crate::plan::schedule::Pass;
 use crate::primitives::visible::Visible;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far a value may be from the expected one, relative to the largest of its array.
 const TOLERANCE: f64 = 1e-8;
-/// By how much inputs are moved to see what the problem allows, and how often that may go into an error.
-const NUDGE: f64 = 1e-12;
-const AMPLIFIED: f64 = 1e3;
 /// Where a nudge moves a value by more than this, relative to the largest, the place is too near a kink to say anything.
 const UNSTEADY: f64 = 1e-6;
 /// How much of an energy's size goes into the errors of what is made of differences of energies.
 const ROUNDED: f64 = 1e-3;
-/// Numbers that one evaluation may touch, all of which it keeps, and all evaluations together; sizes beyond that are left
-/// out.
+/// Numbers that one evaluation may keep, and that all evaluations together may read; sizes beyond that are left out.
 const AT_ONCE: usize = 40_000_000;
 const ALL_WORK: usize = 150_000_000;
 /// Draws after which a size is given up.
-const DRAWS: u64 = 6;
+const DRAWS: usize = 6;
 
 /// (queries, tokens, d_h).
 const SIZES: [(usize, usize, usize); 6] = [(1, 1, 3), (2, 2, 1), (3, 7, 4), (49, 49, 3), (5, 130, 20), (130, 130, 16)];
@@ -81,16 +76,16 @@ pub fn lines(case: &Case) -> Vec<Line> {
     let mut spent = 0usize;
     for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
         let size = HeadSize { queries, tokens, head };
-        let work = work(case, size);
+        let (kept, read) = work(case, size);
         for (mask, visible) in masks(case, size) {
             // The formulas, and once more at inputs that have moved.
-            if work > AT_ONCE || spent.saturating_add(2 * work) > ALL_WORK {
+            if kept > AT_ONCE || spent.saturating_add(read.saturating_mul(2)) > ALL_WORK {
                 left_out.insert(tokens);
                 continue;
             }
-            spent += 2 * work;
             let what = format!("{queries} queries, N = {tokens}, d_h = {head}, {mask}");
-            compare(case, size, &visible, i as u64, &what, &mut seen);
+            let most = ((ALL_WORK - spent) / (2 * read).max(1)).min(DRAWS);
+            spent += 2 * read * compare(case, size, &visible, i as u64, most, &what, &mut seen);
         }
     }
     let line = |(_, name, what): (Part, &'static str, &str)| {
@@ -144,15 +139,15 @@ fn blind(queries: usize, tokens: usize) -> Visible {
     Visible::new(intervals, tokens)
 }
 
-/// Numbers the reference interpreter touches for one evaluation.
-fn work(case: &Case, size: HeadSize) -> usize {
+/// Numbers the reference interpreter keeps for one evaluation, and those it reads for them.
+fn work(case: &Case, size: HeadSize) -> (usize, usize) {
     let HeadSize { queries, tokens, head } = size;
     let definitions = case.backward.definitions.iter().chain(&case.backward.gradients);
     let gradients = definitions.chain(&case.energy_backward.gradients).map(|d| d.value.term.clone());
     let named = case.derivation.names.iter().map(|named| named.value());
     let roots = [case.derivation.direction.term.clone(), case.derivation.energy.term.clone()];
-    let terms: BTreeSet<Expr> =
-        gradients.chain(named).chain(roots).flat_map(|term| traverse::subterms(&term)).collect();
+    let mut seen = memo::Seen::default();
+    gradients.chain(named).chain(roots).for_each(|term| drop(traverse::unseen(&term, &mut seen)));
     let entries = |e: &Expr| {
         let lengths = e.axes().iter().map(|axis| match axis.space {
             Space::Query => queries,
@@ -161,25 +156,30 @@ fn work(case: &Case, size: HeadSize) -> usize {
         });
         lengths.fold(1usize, usize::saturating_mul)
     };
-    terms.iter().map(entries).fold(0usize, usize::saturating_add)
+    seen.iter().fold((0usize, 0usize), |(kept, read), e| {
+        let operands = e.children().len().max(1);
+        (kept.saturating_add(entries(e)), read.saturating_add(entries(e).saturating_mul(operands)))
+    })
 }
 
+/// Compares on the first usable of at most so many draws; how many it took.
 fn compare(
     case: &Case,
     size: HeadSize,
     visible: &Visible,
     seed: u64,
+    most: usize,
     what: &str,
     seen: &mut BTreeMap<&'static str, Seen>,
-) {
-    let steady = |values: &Values| values.values().flatten().all(|x| x.is_finite());
-    for draw in 0..DRAWS {
+) -> usize {
+    let is_finite = |values: &Values| values.values().flatten().all(|x| x.is_finite());
+    for (number, draw) in (1..=most).zip(0..) {
         let env = case.sample(size, visible, 97 * seed + draw);
         let (Ok(expected), Ok(moved)) = (case.reference(&env), case.reference(&nudged(case, &env, seed + draw))) else {
             continue;
         };
-        let is_last = draw + 1 == DRAWS;
-        let is_usable = steady(&expected) && is_steady(&expected, &moved);
+        let is_last = number == most;
+        let is_usable = is_finite(&expected) && is_steady(&expected, &moved);
         if !is_usable && !is_last {
             continue;
         }
@@ -192,21 +192,14 @@ fn compare(
             let got = case.planned_by::<f64>(passes, &env, visible);
             judge(&expected, &moved, &got, &format!("{what}{way}"), seen);
         }
-        return;
+        return number;
     }
+    most
 }
 
 /// The inputs, each off by a little.
 fn nudged(case: &Case, env: &Env, seed: u64) -> Env {
-    let mut env = env.clone();
-    let mut random = Random::new(seed ^ 0x5eed);
-    let mut names: Vec<String> = env.values.keys().cloned().collect();
-    names.sort();
-    for name in names {
-        if let Some(x) = env.values.get_mut(&name) {
-            x.data.iter_mut().for_each(|x| *x *= 1.0 + NUDGE * (2.0 * random.uniform() - 1.0));
-        }
-    }
+    let mut env = sample::nudged(env, seed);
     case.settle(&mut env);
     env
 }
