@@ -5,7 +5,9 @@
 use crate::check::inputs;
 use crate::check::recipe::{CompareOp, Condition, ParamValue, Recipe};
 use crate::ir::expr::power_sign;
+use crate::ir::memo::Memo;
 use crate::ir::{Expr, Leaf, Op, Sign, traverse};
+use std::cell::RefCell;
 
 /// What is known of the parameters.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +18,8 @@ pub struct Known {
     signs: Vec<(Expr, Sign)>,
     /// The largest value of |q·k_i|.
     largest_product: Option<Expr>,
+    /// The signs found so far, of terms with the values put in.
+    found: RefCell<Memo<Sign>>,
 }
 
 impl Known {
@@ -34,6 +38,9 @@ impl Known {
 
     /// The term with fixed parameters at their values.
     pub fn put_in(&self, e: &Expr) -> Expr {
+        if !self.values.iter().any(|(fixed, _)| e.may_mention(fixed)) {
+            return e.clone();
+        }
         traverse::substitute_leaves(e, &mut |leaf| {
             self.values.iter().find(|(fixed, _)| fixed.same_input(leaf)).map(|(_, value)| value.clone())
         })
@@ -47,8 +54,19 @@ impl Known {
 
     fn of_values(&self, e: &Expr) -> Sign {
         let own = e.sign();
-        let composed = match e.op() {
-            _ if own == Sign::Zero || own.is_nonzero() => return own,
+        if own == Sign::Zero || own.is_nonzero() {
+            return own;
+        }
+        if let Some(sign) = self.found.borrow().get(e) {
+            return *sign;
+        }
+        let sign = own.meet(self.composed(e));
+        self.found.borrow_mut().insert(e.clone(), sign);
+        sign
+    }
+
+    fn composed(&self, e: &Expr) -> Sign {
+        match e.op() {
             Op::Add(xs) => {
                 let by_terms = xs.iter().fold(Sign::Zero, |s, x| s.plus(self.of_values(x)));
                 self.promised(e).meet(by_terms).meet(self.in_the_ball(xs))
@@ -58,8 +76,7 @@ impl Known {
             Op::Sum(_, x) => self.of_values(x),
             Op::Leaf(_) => self.promised(e),
             _ => Sign::Unknown,
-        };
-        own.meet(composed)
+        }
     }
 
     /// The sign of c q·k_i + x, which lies between x − |c| ρ² and x + |c| ρ².

@@ -16,7 +16,7 @@ use crate::ir::eval::{Env, evaluate, evaluate_all};
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf};
 use crate::verify::samples::near;
-use crate::verify::slopes;
+use crate::verify::{slopes, steady};
 use nalgebra::DMatrix;
 
 /// Rounding, relative to the size of what was added up.
@@ -100,8 +100,13 @@ pub fn look(claims: &Claims, recipe: &Recipe, settings: &[Setting]) -> Seen {
             match matrices(&products, &gradient, claims, &env) {
                 Err(problem) => problems.push(of_place(problem)),
                 Ok(None) => {}
-                Ok(Some(found)) => match judge(&found, &claims.parts, claims.curvature) {
-                    Err(problem) => problems.push(of_place(problem)),
+                Ok(Some(found)) => match judge(&found, &claims.parts, claims.curvature, 0.0) {
+                    Err(problem) => {
+                        let rounding = rounding(&products, &claims.probe, &env).unwrap_or(0.0);
+                        if judge(&found, &claims.parts, claims.curvature, rounding).is_err() {
+                            problems.push(of_place(problem));
+                        }
+                    }
                     Ok(spectrum) => {
                         seen.draws += 1;
                         seen.compared += usize::from(found.slopes.is_some());
@@ -163,10 +168,19 @@ pub struct Spectrum {
     pub size: f64,
 }
 
-/// Holds the matrices of a draw against what is claimed of them.
-pub fn judge(found: &Matrices, parts: &[Part], curvature: Curvature) -> Result<Spectrum, String> {
+/// How far rounding may move the entries of the matrices.
+fn rounding(products: &[Expr], probe: &Leaf, env: &Env) -> Result<f64, String> {
+    let entries = |env: &Env| {
+        let all = evaluate_all(products, &draws::columns(env, probe))?;
+        Ok(all.into_iter().flat_map(|x| x.data).collect())
+    };
+    steady::movement(env, entries, |a, b| (a - b).abs())
+}
+
+/// Holds the matrices of a draw, each entry known to some accuracy, against what is claimed of them.
+pub fn judge(found: &Matrices, parts: &[Part], curvature: Curvature, accuracy: f64) -> Result<Spectrum, String> {
     let size = found.parts.iter().map(DMatrix::amax).fold(found.hessian.amax(), f64::max);
-    let rounding = ROUNDING * (1.0 + size);
+    let rounding = ROUNDING * (1.0 + size) + accuracy;
     let sum = found.parts.iter().fold(DMatrix::zeros(found.hessian.nrows(), found.hessian.ncols()), |s, m| s + m);
     let gap = (&sum - &found.hessian).amax();
     if gap > rounding {
@@ -185,7 +199,7 @@ pub fn judge(found: &Matrices, parts: &[Part], curvature: Curvature) -> Result<S
     }
     if let Some(slopes) = &found.slopes {
         let gap = (slopes - &found.hessian).amax();
-        if gap > SLOPES * (1.0 + size) {
+        if gap > SLOPES * (1.0 + size) + accuracy {
             return Err(format!("the Hessian is not the slope of the gradient: they differ by {gap:.1e}"));
         }
     }
@@ -307,7 +321,7 @@ mod tests {
     #[test]
     fn true_claims_pass() {
         let parts = [claim(Definite::Positive), claim(Definite::Negative)];
-        let spectrum = judge(&found(), &parts, Curvature::Unknown).expect("all claims are true");
+        let spectrum = judge(&found(), &parts, Curvature::Unknown, 0.0).expect("all claims are true");
         assert_eq!((spectrum.lowest, spectrum.highest), (-2.0, 1.0));
     }
 
@@ -315,7 +329,7 @@ mod tests {
     fn every_wrong_claim_is_caught() {
         let right = [claim(Definite::Positive), claim(Definite::Negative)];
         let refused = |found: Matrices, parts: &[Part], curvature, words: &str| {
-            let problem = judge(&found, parts, curvature).expect_err(words);
+            let problem = judge(&found, parts, curvature, 0.0).expect_err(words);
             assert!(problem.contains(words), "{problem}");
         };
         let wrong = [claim(Definite::Positive), claim(Definite::Positive)];

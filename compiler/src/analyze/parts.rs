@@ -3,12 +3,13 @@
 //! D²e[u, u] is composed from the inside out; every rule stands beside its formula. A part is a quadratic form in u with
 //! the reason for its sign: D²(f ∘ x) = f'·D²x + f''·(dx)², where the second is a square times f'', and the first is the
 //! parts of x times f'. Where the parts of a term have several signs although the term is convex (a norm: its curvature
-//! is a square less a smaller one), they are kept together as one part.
+//! is a square less a smaller one), they are kept together as one part; so are those alike where there are very many.
 
 use super::curvature::{Curvature, Curvatures};
 use super::known::Known;
 use super::scatter::Scatter;
-use crate::calculus;
+use crate::calculus::{self, Tangent};
+use crate::ir::memo::Memo;
 use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Sign, rational};
 
 /// What is known about the sign of a quadratic form or of its matrix.
@@ -61,23 +62,40 @@ pub struct Part {
     pub scatter: Option<Scatter>,
 }
 
+/// Parts of one term beyond these are put together where they are alike: each is multiplied by all that stands around.
+const MANY: usize = 32;
+
+/// A product with more factors that change is taken apart in halves, which grows with their number and not its square.
+const MANY_FACTORS: usize = 16;
+
 /// The parts of the second derivative of `e` as `input` moves along `probe`; those alike are put together.
 pub fn parts(e: &Expr, input: &Leaf, probe: &Leaf, known: &Known) -> Vec<Part> {
-    let mut composer = Composer { input, probe, known, curvatures: Curvatures::of_input(input, known.clone()) };
+    let curvatures = Curvatures::of_input(input, known.clone());
+    let mut composer = Composer { known, curvatures, changes: Tangent::new(input, probe, &[]), memo: Memo::default() };
     let mut parts = merged(composer.of(e));
     parts.sort_by_key(|part| part.sign);
     parts
 }
 
 struct Composer<'a> {
-    input: &'a Leaf,
-    probe: &'a Leaf,
     known: &'a Known,
     curvatures: Curvatures<'a>,
+    changes: Tangent<'a>,
+    memo: Memo<Vec<Part>>,
 }
 
 impl Composer<'_> {
     fn of(&mut self, e: &Expr) -> Vec<Part> {
+        if let Some(done) = self.memo.get(e) {
+            return done.clone();
+        }
+        let parts = self.composed(e);
+        let parts = if parts.len() > MANY { condensed(parts) } else { parts };
+        self.memo.insert(e.clone(), parts.clone());
+        parts
+    }
+
+    fn composed(&mut self, e: &Expr) -> Vec<Part> {
         let sign = match self.curvatures.of(e) {
             Curvature::Constant | Curvature::Affine => return vec![],
             Curvature::Convex => Definite::Positive,
@@ -96,13 +114,14 @@ impl Composer<'_> {
     }
 
     /// dx.
-    fn change(&self, e: &Expr) -> Expr {
-        calculus::tangent(e, self.input, self.probe, &[])
+    fn change(&mut self, e: &Expr) -> Expr {
+        self.changes.of(e)
     }
 
     /// D²e as one part.
-    fn whole(&self, e: &Expr, sign: Definite, reason: Reason) -> Vec<Part> {
-        part(sign, reason, self.change(&self.change(e)))
+    fn whole(&mut self, e: &Expr, sign: Definite, reason: Reason) -> Vec<Part> {
+        let change = self.change(e);
+        part(sign, reason, self.change(&change))
     }
 
     fn rule(&mut self, e: &Expr) -> Vec<Part> {
@@ -163,7 +182,7 @@ impl Composer<'_> {
     }
 
     /// weight · (dx)².
-    fn square(&self, weight: &Expr, x: &Expr) -> Vec<Part> {
+    fn square(&mut self, weight: &Expr, x: &Expr) -> Vec<Part> {
         let sign = Definite::Positive.times(self.known.sign(weight));
         let reason = if sign == Definite::Unknown { Reason::Factor } else { Reason::Squares };
         part(sign, reason, weight.times(&self.change(x).square()))
@@ -172,6 +191,11 @@ impl Composer<'_> {
     /// D²(Π x_j) = Σ_j D²x_j Π_{l≠j} x_l + 2 Σ_{j<l} dx_j dx_l Π_{m≠j,l} x_m
     fn product(&mut self, xs: &[Expr]) -> Vec<Part> {
         let moving: Vec<usize> = (0..xs.len()).filter(|&j| !self.is_fixed(&xs[j])).collect();
+        if moving.len() > MANY_FACTORS {
+            let (fixed, moving): (Vec<Expr>, Vec<Expr>) = xs.iter().cloned().partition(|x| self.is_fixed(x));
+            let (first, second) = moving.split_at(moving.len() / 2);
+            return self.product(&[fixed, first.to_vec(), second.to_vec()].map(Expr::mul));
+        }
         let without = |left: &[usize]| {
             Expr::mul(xs.iter().enumerate().filter(|(j, _)| !left.contains(j)).map(|(_, x)| x.clone()))
         };
@@ -256,18 +280,26 @@ fn logarithm(e: &Expr) -> Expr {
 
 /// Parts of one sign and reason as one; a scatter stays by itself.
 fn merged(parts: Vec<Part>) -> Vec<Part> {
-    let mut all: Vec<Part> = Vec::new();
+    let mut all: Vec<(Part, Vec<Expr>)> = Vec::new();
     for part in parts {
-        let alike = |p: &&mut Part| {
+        let alike = |(p, _): &&mut (Part, Vec<Expr>)| {
             (p.sign, p.reason) == (part.sign, part.reason) && p.scatter.is_none() && part.scatter.is_none()
         };
         match all.iter_mut().find(alike) {
-            Some(other) => other.form = other.form.plus(&part.form),
-            None => all.push(part),
+            Some((_, forms)) => forms.push(part.form),
+            None => {
+                let forms = vec![part.form.clone()];
+                all.push((part, forms));
+            }
         }
     }
-    all.retain(|part| !part.form.is_zero());
-    all
+    let together = all.into_iter().map(|(part, forms)| Part { form: Expr::add(forms), ..part });
+    together.filter(|part| !part.form.is_zero()).collect()
+}
+
+/// The same for scatters too.
+fn condensed(parts: Vec<Part>) -> Vec<Part> {
+    merged(parts.into_iter().map(|part| Part { scatter: None, ..part }).collect())
 }
 
 /// ½ ∂Q/∂u of a quadratic form Q: its matrix times the probe.

@@ -12,7 +12,7 @@
 mod tangent;
 mod transpose;
 
-pub use tangent::{Meaning, tangent, weights_jacobian, weights_jacobian_naming};
+pub use tangent::{Meaning, Tangent, tangent, weights_jacobian, weights_jacobian_naming};
 pub use transpose::{coefficients, transpose};
 
 use crate::ir::{Axis, Expr, Leaf, Role, Sign};

@@ -28,18 +28,23 @@ const MANY_FACTORS: usize = 16;
 
 /// The change of `e` per change of `input`, with `direction` (any leaf of the same axes) standing for that change.
 pub fn tangent(e: &Expr, input: &Leaf, direction: &Leaf, names: &[(Leaf, Meaning)]) -> Expr {
-    Tangent { input, direction, names, memo: Memo::default() }.of(e)
+    Tangent::new(input, direction, names).of(e)
 }
 
-struct Tangent<'a> {
+/// The changes of many terms, each subterm's found once.
+pub struct Tangent<'a> {
     input: &'a Leaf,
     direction: &'a Leaf,
     names: &'a [(Leaf, Meaning)],
     memo: Memo<Expr>,
 }
 
-impl Tangent<'_> {
-    fn of(&mut self, e: &Expr) -> Expr {
+impl<'a> Tangent<'a> {
+    pub fn new(input: &'a Leaf, direction: &'a Leaf, names: &'a [(Leaf, Meaning)]) -> Tangent<'a> {
+        Tangent { input, direction, names, memo: Memo::default() }
+    }
+
+    pub fn of(&mut self, e: &Expr) -> Expr {
         if let Some(done) = self.memo.get(e) {
             return done.clone();
         }

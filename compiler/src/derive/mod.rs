@@ -21,7 +21,7 @@ pub use backward::{Backward, EnergyBackward, backward, energy_backward};
 pub use dropout::{kept, with_dropout};
 pub use hessian::{COLUMN, Hessian, hessian, matrix_of};
 pub use kinks::{Kink, SECOND_DERIVATIVE, kinks};
-pub use naming::{Named, at_axes, hide, reveal, reveal_within, unused};
+pub use naming::{Named, Reveal, at_axes, hide, reveal, reveal_within, unused};
 pub use parameterize::{free_values, vector_part};
 pub use precondition::{Preconditioned, applied};
 pub use step::{StepBackward, step_backward};

@@ -6,6 +6,7 @@
 
 use crate::calculus::Meaning;
 use crate::check::recipe::Recipe;
+use crate::ir::memo::Memo;
 use crate::ir::{Axis, AxisSet, Budget, Expr, Leaf, Op, Role, Sign, Space, traverse};
 
 /// A quantity with a name, along the query and token axes.
@@ -99,11 +100,47 @@ pub fn hide(e: &Expr, names: &[Named]) -> Expr {
 
 /// The term with names replaced by what they stand for.
 pub fn reveal(e: &Expr, names: &[Named]) -> Expr {
-    names.iter().rev().fold(e.clone(), |e, named| {
-        traverse::substitute_leaves(&e, &mut |leaf| {
-            leaf.same_input(&named.leaf).then(|| at_axes(&named.value(), &named.leaf.axes, &leaf.axes))
-        })
-    })
+    let mut revealed = Reveal::default();
+    revealed.stand_for(names.iter().map(|named| (named.leaf.clone(), named.value())).collect());
+    revealed.of(e)
+}
+
+/// Terms with names replaced by what they stand for, names in that too; each subterm is looked at once.
+#[derive(Clone, Debug, Default)]
+pub struct Reveal {
+    meanings: Vec<(Leaf, Expr)>,
+    memo: Memo<Expr>,
+}
+
+impl Reveal {
+    /// Says of every name what it stands for, in terms of names before it.
+    pub fn stand_for(&mut self, meanings: Vec<(Leaf, Expr)>) {
+        if self.meanings != meanings {
+            *self = Reveal { meanings, memo: Memo::default() };
+        }
+    }
+
+    pub fn of(&mut self, e: &Expr) -> Expr {
+        if !self.meanings.iter().any(|(leaf, _)| e.may_mention(leaf)) {
+            return e.clone();
+        }
+        if let Some(done) = self.memo.get(e) {
+            return done.clone();
+        }
+        let result = match e.as_leaf() {
+            Some(leaf) => self.leaf(leaf).unwrap_or_else(|| e.clone()),
+            None => traverse::map_children(e, |x| self.of(x)),
+        };
+        self.memo.insert(e.clone(), result.clone());
+        result
+    }
+
+    fn leaf(&mut self, leaf: &Leaf) -> Option<Expr> {
+        let (name, meaning) = self.meanings.iter().rfind(|(name, _)| name.same_input(leaf))?;
+        // Axes get their names while the term is short.
+        let meaning = at_axes(meaning, &name.axes, &leaf.axes);
+        Some(self.of(&meaning))
+    }
 }
 
 /// The same, while the budget lasts: where names stand for one another, what they stand for may grow with every one.

@@ -17,7 +17,7 @@ use crate::check::recipe::{Recipe, Values};
 use crate::derive::{Named, derive, free_values, reveal_within};
 use crate::ir::sample::Norm;
 use crate::ir::{Budget, Expr};
-use crate::simplify::language::{AtomName, Term};
+use crate::simplify::language::{self, AtomName, Term};
 use crate::simplify::proof::{self, Lemma};
 use crate::simplify::saturate::saturate;
 use crate::simplify::{Options, Proof, simplify};
@@ -125,6 +125,10 @@ fn multiplied_out(proof: &Proof, options: &Options) -> Proof {
 
 /// Steps from one term to the other, if one run of the rules joins them.
 fn steps_between(a: &Expr, b: &Expr, options: &Options) -> Result<Vec<Lemma>, String> {
+    if language::opened(a).saturating_add(language::opened(b)) > 4 * options.limits.nodes {
+        options.budget.refuse();
+        return Err("they are too long to look for a way from one to the other".to_string());
+    }
     let mut run = saturate(a, std::slice::from_ref(b), &options.rules, options.limits, &options.budget);
     let atom = run.graph.analysis.atoms.iter().position(|e| e == b).ok_or("the second has no place in the graph")?;
     let node = Term::Atom(AtomName(atom));

@@ -52,7 +52,7 @@ pub struct Env {
     pub values: HashMap<String, Tensor>,
     /// `visible[t * tokens + n]`; everything when absent.
     pub visible: Option<Vec<bool>>,
-    /// What evaluations spend: a node for every subterm.
+    /// What evaluations spend: a node for every operand.
     pub work: Budget,
     /// Errors of an arithmetic with fewer digits, to see what they do to a result.
     pub rounding: Option<Rounding>,
@@ -100,20 +100,21 @@ pub fn evaluate(e: &Expr, env: &Env) -> Result<Tensor, String> {
 
 /// Evaluates several terms, sharing what they have in common.
 pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
-    let mut interpreter = Interpreter { env, memo: Memo::default() };
+    let mut interpreter = Interpreter { env, memo: Memo::default(), work: 0 };
     let values = roots.iter().map(|e| {
         let mut value = Rc::unwrap_or_clone(interpreter.value(e)?);
         env.blank_unseen(&mut value);
         Ok(value)
     });
     let values = values.collect();
-    env.work.spend(interpreter.memo.len());
+    env.work.spend(interpreter.work);
     values
 }
 
 struct Interpreter<'a> {
     env: &'a Env,
     memo: Memo<Rc<Tensor>>,
+    work: usize,
 }
 
 impl Interpreter<'_> {
@@ -121,6 +122,7 @@ impl Interpreter<'_> {
         if let Some(done) = self.memo.get(e) {
             return Ok(done.clone());
         }
+        self.work += e.children().len().max(1);
         let mut result = self.compute(e)?;
         if let (Some(Rounding { by, seed }), false) = (self.env.rounding, matches!(e.op(), Op::Const(_) | Op::Leaf(_)))
         {

@@ -6,14 +6,14 @@
 //! the work of the rewrite rules.
 
 use super::axis::{Axis, AxisSet, Space};
-use super::memo::Stored;
+use super::memo::{Memo, Stored};
 use super::rational::{self, Rational};
 use super::sign::Sign;
 use super::traverse;
 use num_traits::{One, Signed, Zero};
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -256,7 +256,7 @@ const COMPARISONS: usize = 1 << 18;
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    static ORDERS: RefCell<HashMap<(u64, u64), Ordering>> = RefCell::default();
+    static ORDERS: RefCell<HashMap<(u64, u64), Ordering, BuildHasherDefault<Stored>>> = RefCell::default();
 }
 
 fn remembered(pair: (u64, u64), compare: impl FnOnce() -> Ordering) -> Ordering {
@@ -353,14 +353,14 @@ impl Expr {
 
     /// Σ terms, like terms collected.
     pub fn add(terms: impl IntoIterator<Item = Expr>) -> Expr {
-        let mut collected: BTreeMap<Expr, Rational> = BTreeMap::new();
         let mut constant = Rational::zero();
-        let mut push = |term: &Expr| {
-            let (c, rest) = term.split_coefficient();
-            if rest.is_one() {
-                constant += c;
-            } else {
-                *collected.entry(rest).or_insert_with(Rational::zero) += c;
+        // A term without its coefficient, the coefficient, and the term itself.
+        let mut parts: Vec<(Expr, Rational, Expr)> = Vec::new();
+        let mut push = |term: &Expr| match term.op() {
+            Op::Const(c) => constant += c,
+            _ => {
+                let (c, rest) = term.split_coefficient();
+                parts.push((rest, c, term.clone()));
             }
         };
         for term in terms {
@@ -369,8 +369,17 @@ impl Expr {
                 _ => push(&term),
             }
         }
-        let mut flat: Vec<Expr> =
-            collected.into_iter().filter(|(_, c)| !c.is_zero()).map(|(rest, c)| rest.scale(&c)).collect();
+        // The terms of a sum are sorted already, and sorting makes use of that.
+        parts.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        let mut flat: Vec<Expr> = Vec::with_capacity(parts.len() + 1);
+        for like in parts.chunk_by(|(a, ..), (b, ..)| a == b) {
+            if let [(_, _, term)] = like {
+                flat.push(term.clone());
+                continue;
+            }
+            let c: Rational = like.iter().map(|(_, c, _)| c).sum();
+            flat.extend((!c.is_zero()).then(|| like[0].0.scale(&c)));
+        }
         if !constant.is_zero() {
             flat.push(Expr::constant(constant));
         }
@@ -381,14 +390,30 @@ impl Expr {
         }
     }
 
-    /// c · self, c pushed into a sum.
+    /// c · self, c pushed into a sum; the order of its terms and factors stays.
     pub fn scale(&self, c: &Rational) -> Expr {
         if c.is_one() {
             return self.clone();
         }
+        if c.is_zero() {
+            return Expr::zero();
+        }
         match self.op() {
-            Op::Add(terms) => Expr::add(terms.iter().map(|t| t.scale(c))),
-            _ => Expr::mul([Expr::constant(c.clone()), self.clone()]),
+            Op::Const(d) => Expr::constant(c * d),
+            Op::Add(terms) => Expr::make(Op::Add(terms.iter().map(|t| t.scale(c)).collect())),
+            Op::Mul(factors) => match factors[0].as_const() {
+                Some(d) => Expr::with_coefficient(c * d, &factors[1..]),
+                None => Expr::with_coefficient(c.clone(), factors),
+            },
+            _ => Expr::with_coefficient(c.clone(), std::slice::from_ref(self)),
+        }
+    }
+    /// c times factors in normal form.
+    fn with_coefficient(c: Rational, factors: &[Expr]) -> Expr {
+        match factors {
+            [one] if c.is_one() => one.clone(),
+            _ if c.is_one() => Expr::make(Op::Mul(factors.to_vec())),
+            _ => Expr::make(Op::Mul(std::iter::once(Expr::constant(c)).chain(factors.iter().cloned()).collect())),
         }
     }
     pub fn neg(&self) -> Expr {
@@ -406,12 +431,19 @@ impl Expr {
         match self.op() {
             Op::Const(c) => (c.clone(), Expr::one()),
             Op::Mul(factors) => match factors[0].as_const() {
-                Some(c) if factors.len() == 2 => (c.clone(), factors[1].clone()),
-                Some(c) => (c.clone(), Expr::make(Op::Mul(factors[1..].to_vec()))),
+                Some(c) => (c.clone(), Expr::with_coefficient(Rational::one(), &factors[1..])),
                 None => (Rational::one(), self.clone()),
             },
             _ => (Rational::one(), self.clone()),
         }
+    }
+    /// The constant factor.
+    fn coefficient(&self) -> Rational {
+        let factor = match self.op() {
+            Op::Mul(factors) => factors[0].as_const(),
+            _ => self.as_const(),
+        };
+        factor.cloned().unwrap_or_else(Rational::one)
     }
 
     /// The terms of a sum, or the term itself.
@@ -432,7 +464,7 @@ impl Expr {
     /// (content, primitive part): for a sum the common rational factor with the sign of its first coefficient.
     pub fn split_content(&self) -> (Rational, Expr) {
         let Op::Add(terms) = self.op() else { return self.split_coefficient() };
-        let coefficients: Vec<Rational> = terms.iter().map(|t| t.split_coefficient().0).collect();
+        let coefficients: Vec<Rational> = terms.iter().map(Expr::coefficient).collect();
         let mut content = rational::content(&coefficients);
         if coefficients[0].is_negative() {
             content = -content;
@@ -446,21 +478,24 @@ impl Expr {
     /// Π factors, powers of one base collected.
     pub fn mul(factors: impl IntoIterator<Item = Expr>) -> Expr {
         let mut constant = Rational::one();
-        let mut bases: BTreeMap<Expr, Vec<Rational>> = BTreeMap::new();
-        let mut exponent = Expr::zero();
-        let mut pending: Vec<Expr> = factors.into_iter().collect();
-        while let Some(factor) = pending.pop() {
+        let mut exponents: Vec<Expr> = Vec::new();
+        // Bases and their exponents; alone, a power is what it was.
+        let mut powers: Vec<(Expr, Rational, Expr)> = Vec::new();
+        let mut push = |factor: &Expr| match factor.op() {
+            Op::Const(c) => constant *= c,
+            Op::Add(_) => {
+                let (c, primitive) = factor.split_content();
+                constant *= c;
+                powers.push((primitive.clone(), Rational::one(), primitive));
+            }
+            Op::Pow(base, r) => powers.push((base.clone(), r.clone(), factor.clone())),
+            Op::Call(Func::Exp, x) => exponents.push(x.clone()),
+            _ => powers.push((factor.clone(), Rational::one(), factor.clone())),
+        };
+        for factor in factors {
             match factor.op() {
-                Op::Const(c) => constant *= c,
-                Op::Mul(inner) => pending.extend(inner.iter().cloned()),
-                Op::Add(_) => {
-                    let (c, primitive) = factor.split_content();
-                    constant *= c;
-                    bases.entry(primitive).or_default().push(Rational::one());
-                }
-                Op::Pow(base, r) => bases.entry(base.clone()).or_default().push(r.clone()),
-                Op::Call(Func::Exp, x) => exponent = exponent.plus(x),
-                _ => bases.entry(factor.clone()).or_default().push(Rational::one()),
+                Op::Mul(inner) => inner.iter().for_each(&mut push),
+                _ => push(&factor),
             }
         }
         if constant.is_zero() {
@@ -468,13 +503,18 @@ impl Expr {
         }
         let mut flat = Vec::new();
         let mut again = Vec::new();
-        for (base, exponents) in bases {
-            let power = collect_power(&base, &exponents);
+        powers.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        for same in powers.chunk_by(|(a, ..), (b, ..)| a == b) {
+            let power = match same {
+                [(_, _, alone)] => alone.clone(),
+                _ => collect_power(&same[0].0, same.iter().map(|(_, r, _)| r)),
+            };
             match power.op() {
                 Op::Const(_) | Op::Mul(_) => again.push(power),
                 _ => flat.push(power),
             }
         }
+        let exponent = Expr::add(exponents);
         if !exponent.is_zero() {
             flat.push(exponent.exp());
         }
@@ -755,8 +795,8 @@ fn drop_redundant_visibility(factors: &mut Vec<Expr>) {
 }
 
 /// base^(e₁)·base^(e₂)·…; when the exponents cancel, 1 where base ≠ 0 and 0 where base = 0.
-fn collect_power(base: &Expr, exponents: &[Rational]) -> Expr {
-    let total: Rational = exponents.iter().sum();
+fn collect_power<'a>(base: &Expr, exponents: impl Iterator<Item = &'a Rational>) -> Expr {
+    let total: Rational = exponents.sum();
     if !total.is_zero() {
         return base.pow(&total);
     }
@@ -822,8 +862,9 @@ fn sign_of(op: &Op) -> Sign {
                 Sign::NonNegative => Sign::Positive,
                 sign => sign,
             };
-            let first = sign_where(x, &[(a, not_above), (b, not_below)]);
-            first.join(sign_where(y, &[(a, strict(above)), (b, strict(below))]))
+            let mut first = SignWhere::new(&[(a, not_above), (b, not_below)]);
+            let mut second = SignWhere::new(&[(a, strict(above)), (b, strict(below))]);
+            first.of(x).join(second.of(y))
         }
         Op::Sum(_, x) => x.sign(),
         Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(x.sign())),
@@ -840,15 +881,35 @@ fn at_most(bound: Sign) -> Sign {
     }
 }
 
-/// The sign of a term where more is known of the signs of some of its subterms.
-fn sign_where(e: &Expr, known: &[(&Expr, Sign)]) -> Sign {
-    let here = known.iter().filter(|(term, _)| *term == e).fold(e.sign(), |sign, (_, more)| sign.meet(*more));
-    match e.op() {
-        _ if here.is_nonzero() => here,
-        Op::Pow(x, r) => here.meet(power_sign(sign_where(x, known), r)),
-        Op::Mul(xs) => here.meet(xs.iter().fold(Sign::Positive, |s, x| s.times(sign_where(x, known)))),
-        Op::Add(xs) => here.meet(xs.iter().fold(Sign::Zero, |s, x| s.plus(sign_where(x, known)))),
-        _ => here,
+/// The signs of terms where more is known of the signs of some of their subterms.
+struct SignWhere<'a> {
+    known: Vec<(&'a Expr, Sign)>,
+    memo: Memo<Sign>,
+}
+
+impl<'a> SignWhere<'a> {
+    fn new(known: &[(&'a Expr, Sign)]) -> SignWhere<'a> {
+        let more = known.iter().copied().filter(|(_, sign)| *sign != Sign::Unknown);
+        SignWhere { known: more.collect(), memo: Memo::default() }
+    }
+
+    fn of(&mut self, e: &Expr) -> Sign {
+        let here = self.known.iter().filter(|(term, _)| *term == e).fold(e.sign(), |s, (_, more)| s.meet(*more));
+        if here.is_nonzero() || self.known.is_empty() {
+            return here;
+        }
+        if let Some(sign) = self.memo.get(e) {
+            return *sign;
+        }
+        let composed = match e.op() {
+            Op::Pow(x, r) => power_sign(self.of(x), r),
+            Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(self.of(x))),
+            Op::Add(xs) => xs.iter().fold(Sign::Zero, |s, x| s.plus(self.of(x))),
+            _ => return here,
+        };
+        let sign = here.meet(composed);
+        self.memo.insert(e.clone(), sign);
+        sign
     }
 }
 

@@ -1,5 +1,6 @@
 //! Exact rational constants.
 
+use num_integer::Integer;
 pub use num_rational::BigRational as Rational;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use std::cmp::Ordering;
@@ -62,11 +63,20 @@ pub fn exact_power(c: &Rational, r: &Rational) -> Option<Rational> {
     exact.then(|| Rational::new(num, den).pow(n))
 }
 
-/// The positive rational g for which all c/g are integers without a common divisor.
+/// Bits up to which a common denominator is looked for.
+const MAX_DENOMINATOR: u64 = 64;
+
+/// The positive rational g for which all c/g are integers without a common divisor; 1 where those would be so long that
+/// they leave the range of floating-point numbers when sums are nested.
 pub fn content(coefficients: &[Rational]) -> Rational {
-    use num_integer::Integer;
+    let mut denominator = num_bigint::BigInt::one();
+    for c in coefficients {
+        denominator = denominator.lcm(c.denom());
+        if denominator.bits().max(c.numer().bits()) > MAX_DENOMINATOR {
+            return Rational::one();
+        }
+    }
     let numerator = coefficients.iter().fold(num_bigint::BigInt::zero(), |g, c| g.gcd(c.numer()));
-    let denominator = coefficients.iter().fold(num_bigint::BigInt::one(), |l, c| l.lcm(c.denom()));
     if numerator.is_zero() { Rational::one() } else { Rational::new(numerator, denominator).abs() }
 }
 

@@ -126,8 +126,13 @@ fn step_aside(axis: Axis, body: &Expr, from: Axis) -> (Axis, Expr) {
 
 /// Every distinct subterm, children before parents.
 pub fn subterms(e: &Expr) -> Vec<Expr> {
+    unseen(e, &mut Seen::default())
+}
+
+/// The distinct subterms that were not seen before.
+pub fn unseen(e: &Expr, seen: &mut Seen) -> Vec<Expr> {
     let mut out = Vec::new();
-    visit(e, &mut Seen::default(), &mut |x| out.push(x.clone()));
+    visit(e, seen, &mut |x| out.push(x.clone()));
     out
 }
 

@@ -120,7 +120,7 @@ impl Writer {
                 Space::Query => Math::Over("Σ", "t".into(), Box::new(self.term(body))),
             },
             Op::Solve(s) => {
-                let matrix = self.matrix(&s.matrix, s.row, s.column);
+                let matrix = self.matrix_inside(&s.matrix, s.row, s.column);
                 self.stuck |= matrix.is_none();
                 let matrix = matrix.unwrap_or_else(|| self.term(&s.matrix));
                 Math::Product(vec![raised(matrix, &rational::int(-1)), self.term(&s.right)])
@@ -469,7 +469,7 @@ impl Writer {
         let is_matrix = |e: &Expr| e.axes().iter().any(|a| a.space == axis.space && a != axis);
         if let Some(at) = vectors.iter().position(is_matrix) {
             let row = vectors[at].axes().iter().find(|a| a.space == axis.space && *a != axis).unwrap_or(axis);
-            if let Some(matrix) = self.matrix(&vectors[at], row, axis) {
+            if let Some(matrix) = self.matrix_inside(&vectors[at], row, axis) {
                 let others: Vec<Math> =
                     vectors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, v)| self.term(v)).collect();
                 let vector =
@@ -503,6 +503,15 @@ impl Writer {
 
     /// A term along two component axes, as a matrix.
     pub fn matrix(&mut self, e: &Expr, row: Axis, column: Axis) -> Option<Math> {
+        self.left = MAX_WRITTEN;
+        self.matrix_inside(e, row, column)
+    }
+
+    fn matrix_inside(&mut self, e: &Expr, row: Axis, column: Axis) -> Option<Math> {
+        if self.left == 0 {
+            return Some(Math::omitted());
+        }
+        self.left -= 1;
         match e.op() {
             Op::Leaf(leaf) if leaf.axes.contains(&row) && leaf.axes.contains(&column) => {
                 Some(Math::Symbol(self.symbol(leaf)))
@@ -510,15 +519,17 @@ impl Writer {
             Op::Add(xs) => {
                 let terms = xs.iter().map(|x| {
                     let (c, rest) = x.split_coefficient();
-                    Some((c.is_negative(), self.matrix(&rest.scale(&c.abs()), row, column)?))
+                    Some((c.is_negative(), self.matrix_inside(&rest.scale(&c.abs()), row, column)?))
                 });
                 Some(Math::sum(terms.collect::<Option<Vec<_>>>()?))
             }
-            Op::Sum(Axis::T, body) => Some(Math::Over("Σ", "t".into(), Box::new(self.matrix(body, row, column)?))),
+            Op::Sum(Axis::T, body) => {
+                Some(Math::Over("Σ", "t".into(), Box::new(self.matrix_inside(body, row, column)?)))
+            }
             Op::Sum(axis, body) if axis.space == Space::Token => {
                 let letter = self.free_letter();
                 self.letters.push((*axis, letter));
-                let body = self.matrix(body, row, column);
+                let body = self.matrix_inside(body, row, column);
                 self.letters.pop();
                 Some(Math::Over("Σ", letter.into(), Box::new(body?)))
             }
@@ -538,7 +549,7 @@ impl Writer {
                 let vector = |this: &mut Self, parts: &[Expr]| this.term(&Expr::mul(parts.iter().cloned()));
                 let body = match (matrices.as_slice(), rows.is_empty(), columns.is_empty()) {
                     ([], false, false) => Math::Outer(Box::new(vector(self, &rows)), Box::new(vector(self, &columns))),
-                    ([m], true, true) => self.matrix(m, row, column)?,
+                    ([m], true, true) => self.matrix_inside(m, row, column)?,
                     ([m], false, true) if m.as_leaf().is_some_and(Leaf::is_identity) => {
                         Math::Call("diag", Box::new(vector(self, &rows)))
                     }
@@ -550,7 +561,11 @@ impl Writer {
             }
             Op::Select(p) => {
                 let mut branch = |x: &Expr| {
-                    if x.is_zero() { Some(signed(&rational::int(0), Math::one())) } else { self.matrix(x, row, column) }
+                    if x.is_zero() {
+                        Some(signed(&rational::int(0), Math::one()))
+                    } else {
+                        self.matrix_inside(x, row, column)
+                    }
                 };
                 let (then, otherwise) = (branch(&p[2])?, branch(&p[3])?);
                 Some(Math::Cases {

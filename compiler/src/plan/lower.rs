@@ -10,6 +10,7 @@ use super::graph::{self, Entry, Fold, Graph, Id, Linear, Map, Misfit};
 use super::schedule::{Domain, Output};
 use super::separate::{Product, mixes, separate};
 use crate::derive::at_axes;
+use crate::ir::memo::Seen;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, System, rational, traverse};
 use num_traits::{One, Signed};
 use std::collections::{HashMap, HashSet};
@@ -113,6 +114,7 @@ impl Lowering {
 
     /// Remembers the squared distances in a term that are looked at by more than sums and exponentials.
     pub fn note_sharp(&mut self, e: &Expr) {
+        let mut looked_at = Seen::default();
         for node in traverse::subterms(e) {
             let looks = match node.op() {
                 Op::Pow(_, r) => !(r.is_integer() && r.is_positive()),
@@ -121,9 +123,9 @@ impl Lowering {
                 _ => false,
             };
             if looks {
-                let below = node.children().into_iter().flat_map(traverse::subterms);
-                let distances: Vec<Expr> = below.filter_map(|x| canonical(&x).ok()).filter(is_distance).collect();
-                self.sharp.extend(distances);
+                let below = node.children().into_iter().flat_map(|x| traverse::unseen(x, &mut looked_at));
+                let sums = below.filter(|x| matches!(x.op(), Op::Sum(..)));
+                self.sharp.extend(sums.filter_map(|x| canonical(&x).ok()).filter(is_distance));
             }
         }
     }
@@ -189,9 +191,13 @@ impl Lowering {
         if let Some(distance) = self.distance(axis, body)? {
             return Ok(distance);
         }
-        let products = match mixes(body.axes()) {
-            true => separate(body),
-            false => vec![Product { factors: body.factors(), is_pure: true }],
+        let Some(products) = separate(body) else {
+            return self.sum_of_product(axis, &Product::of(body)).map_err(|why| match why {
+                Unsupported::Formula(why) => {
+                    Unsupported::Formula(format!("its formulas are too long to take apart: {why}"))
+                }
+                fault => fault,
+            });
         };
         let mut terms = Vec::new();
         for product in &products {
@@ -592,7 +598,8 @@ fn matrix_products(body: &Expr, row: Axis, column: Axis) -> Vec<Vec<Expr>> {
             }
             // Squares, exponentials and sums of both axes come apart as they do elsewhere.
             _ if is_matrix(&factor) && !is_identity(&factor) => {
-                separate(&factor).into_iter().map(|product| product.factors).collect()
+                let products = separate(&factor).unwrap_or_else(|| vec![Product::of(&factor)]);
+                products.into_iter().map(|product| product.factors).collect()
             }
             _ => vec![vec![factor.clone()]],
         };

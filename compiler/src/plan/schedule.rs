@@ -73,7 +73,8 @@ impl Domain {
     }
 }
 
-/// One fused loop: maps in the order they are computed, folds of them, and the maps that are stored.
+/// One fused loop: maps in the order they are computed, folds of them, and the maps that are stored, all in the order of
+/// the graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loop {
     pub domain: Domain,
@@ -343,10 +344,10 @@ impl Planner<'_> {
             _ => f,
         });
         let mut open: Vec<Id> = folded.chain(l.stores.iter().copied()).collect();
-        let stores: BTreeSet<Id> = l.stores.iter().copied().collect();
         while let Some(id) = open.pop() {
             let is_map = matches!(self.graph[id].op, Op::Map(..)) && !self.is_given(id);
-            let is_elsewhere = stored.contains(&id) && !(self.levels[&id] == level && stores.contains(&id));
+            let is_stored_here = || self.levels[&id] == level && l.stores.binary_search(&id).is_ok();
+            let is_elsewhere = stored.contains(&id) && !is_stored_here();
             if is_map && !is_elsewhere && found.insert(id) {
                 open.extend(self.graph[id].op.operands());
             }
@@ -412,13 +413,10 @@ fn reads(graph: &Graph, step: &Step, stored: &BTreeSet<Id>) -> BTreeSet<Id> {
         Step::Node(id) => graph[*id].op.operands(),
         Step::Loop(l) => l.maps.iter().chain(&l.folds).flat_map(|id| graph[*id].op.operands()).collect(),
     };
-    let own: BTreeSet<Id> = match step {
-        Step::Node(_) => BTreeSet::new(),
-        Step::Loop(l) => l.maps.iter().copied().collect(),
-    };
+    let is_own = |id: Id| matches!(step, Step::Loop(l) if l.maps.binary_search(&id).is_ok());
     let mut found = BTreeSet::new();
     while let Some(id) = open.pop() {
-        if !own.contains(&id) && found.insert(id) && matches!(graph[id].op, Op::Map(..)) && !stored.contains(&id) {
+        if !is_own(id) && found.insert(id) && matches!(graph[id].op, Op::Map(..)) && !stored.contains(&id) {
             open.extend(graph[id].op.operands());
         }
     }
@@ -445,9 +443,12 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
             Map::Pow(r) if *r == rational::int(2) => 1,
             _ => return false,
         };
+        if operations > CHEAP {
+            return false;
+        }
         open.extend(operands);
     }
-    operations <= CHEAP
+    true
 }
 
 /// Whether a value is complete only behind all queries.

@@ -32,11 +32,20 @@ fn compares(axes: AxisSet) -> bool {
     [Space::Token, Space::Head].iter().any(|space| axes.iter().filter(|a| a.space == *space).count() > 1)
 }
 
-/// The term as a sum of products.
-pub fn separate(e: &Expr) -> Vec<Product> {
-    let whole = || vec![Product { is_pure: !mixes(e.axes()), factors: e.factors() }];
+impl Product {
+    /// A term as it is.
+    pub fn of(e: &Expr) -> Product {
+        Product { is_pure: !mixes(e.axes()), factors: e.factors() }
+    }
+}
+
+/// The term as a sum of products, unless there would be too many.
+pub fn separate(e: &Expr) -> Option<Vec<Product>> {
+    if !mixes(e.axes()) {
+        return Some(vec![Product::of(e)]);
+    }
     let most = if compares(e.axes()) { AT_MOST } else { WORTH_IT };
-    products(e, most).filter(|products| products.len() <= most).unwrap_or_else(whole)
+    products(e, most).filter(|products| products.len() <= most)
 }
 
 /// `None` when there would be more than `most`.

@@ -2,7 +2,7 @@
 
 use super::parts::Parts;
 use super::report::Line;
-use super::samples::{Mask, SHAPES, Sample, Source, constrain_query, crossing};
+use super::samples::{Mask, SHAPES, Sample, Source, constrain_query, crossing, overflows};
 use super::slopes::moved;
 use super::trials::{Gap, Samples, Tally};
 use crate::check::inputs;
@@ -39,7 +39,10 @@ pub fn awkward(parts: &Parts) -> Line {
         if source.work.is_spent() {
             break;
         }
-        worst = terms.iter().fold(worst, |worst, term| worst.or(broken(point, term)));
+        let found = terms.iter().fold(Gap::NONE, |worst, term| worst.or(broken(point, term)));
+        if found.error == 0.0 || !overflows(parts.energy(), &point.1) {
+            worst = worst.or(found);
+        }
         looked += 1;
     }
     let samples = Samples::of(looked, points.len());

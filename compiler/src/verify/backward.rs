@@ -4,9 +4,9 @@ use super::parts::Parts;
 use super::report::Line;
 use super::samples::{Mask, Sample, Source};
 use super::slopes::{self, moved};
+use super::steady::beyond_rounding;
 use super::trials::{Gap, gap, run};
 use crate::check::inputs;
-use crate::derive::kinks;
 use crate::ir::eval::{Env, evaluate_all};
 use crate::ir::tensor::Tensor;
 use crate::ir::{Expr, Leaf};
@@ -23,9 +23,11 @@ pub fn vjp(parts: &Parts) -> Line {
     let claims: Vec<Claim> = parts.inputs().into_iter().map(|input| (input.clone(), parts.cotangent(&input))).collect();
     let leaves = claims.iter().map(|(leaf, _)| Expr::leaf(leaf.clone()));
     let terms = std::iter::once(loss.clone()).chain(leaves).collect();
-    let source = Source::new(terms, parts.norms()).avoiding(kinks(parts.energy()));
+    let source = Source::new(terms, parts.norms()).of(parts.energy());
 
-    let slopes = |mask| run(&source.masked(mask), |sample| against_slopes(&claims, &loss, sample));
+    // The terms of a solved system cancel in more than one place, and leave rounding behind.
+    let tolerance = if parts.derivation.preconditioned.is_some() { SOLVED } else { TOLERANCE };
+    let slopes = |mask| run(&source.masked(mask), |sample| against_slopes(&claims, &loss, tolerance, sample));
     let blind = run(&source.masked(Mask::BlindRow), |sample| {
         unmoved_by_blind_row(&claims, &parts.backward.cotangent, sample).map(Some)
     });
@@ -39,8 +41,6 @@ pub fn vjp(parts: &Parts) -> Line {
         names.join(", "),
         tally.samples
     );
-    // The terms of a solved system cancel in more than one place, and leave rounding behind.
-    let tolerance = if parts.derivation.preconditioned.is_some() { SOLVED } else { TOLERANCE };
     Line { name: "vjp", detail, outcome: tally.outcome(tolerance) }
 }
 
@@ -49,7 +49,7 @@ fn values(claims: &[Claim], env: &Env) -> Result<Vec<Tensor>, String> {
     evaluate_all(&formulas, env)
 }
 
-fn against_slopes(claims: &[Claim], loss: &Expr, sample: &Sample) -> Result<Option<Gap>, String> {
+fn against_slopes(claims: &[Claim], loss: &Expr, tolerance: f64, sample: &Sample) -> Result<Option<Gap>, String> {
     let env = &sample.env;
     let mut worst = Gap::NONE;
     for ((input, _), got) in claims.iter().zip(values(claims, env)?) {
@@ -59,7 +59,10 @@ fn against_slopes(claims: &[Claim], loss: &Expr, sample: &Sample) -> Result<Opti
         let Some(expected) = slopes::gradient(loss, input, env)? else { return Ok(None) };
         worst = worst.or(gap(&format!("∂{}", input.name), &got, &expected, env.sizes));
     }
-    Ok(Some(worst))
+    beyond_rounding(worst, tolerance, env, |env| {
+        let differences = slopes::value(loss, &inputs::q().axes, env)?.map(|x| x / slopes::STEP);
+        Ok(values(claims, env)?.into_iter().chain([differences]).collect())
+    })
 }
 
 /// The first query sees nothing: its own cotangent is exactly 0, and its q and g change nobody's.

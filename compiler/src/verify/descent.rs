@@ -17,6 +17,7 @@ use super::parts::{Parts, through_z, tied};
 use super::report::{Line, Outcome};
 use super::samples::{self, SHAPES, Sample, Source};
 use super::slopes::{self, value};
+use super::trials;
 use crate::check::inputs;
 use crate::check::recipe::{ParamValue, Program, Recipe, Values, WriteBack};
 use crate::derive::{Kink, kinks};
@@ -52,15 +53,19 @@ pub fn descent(parts: &Parts) -> Line {
     }
     let seen = match try_steps(parts, &program) {
         Ok(seen) => seen,
-        Err(problem) => {
-            let outcome = Outcome::Fail { error: f64::INFINITY, tolerance: 0.0, where_: problem };
+        Err(Stop::Problem(where_)) => {
+            let outcome = Outcome::Fail { error: f64::INFINITY, tolerance: 0.0, where_ };
             return Line { name: "descent", detail, outcome };
+        }
+        Err(Stop::NoDraw(reason)) => {
+            return Line { name: "descent", detail, outcome: Outcome::Inconclusive { reason } };
         }
     };
     let with_keys = if recipe.values == Values::Free { "with k in the place of v, " } else { "" };
     let detail = format!("{with_keys}{detail}; {} draws", seen.draws);
     let line = |outcome| Line { name: "descent", detail: detail.clone(), outcome };
     match &seen.worst {
+        _ if seen.draws == 0 => no_claim(trials::TOO_LONG.to_string()),
         _ if seen.judged == 0 => no_claim("the step is 0 on every draw".to_string()),
         Some(worst) => line(Outcome::Fail {
             error: worst.slope.max(f64::MIN_POSITIVE),
@@ -125,7 +130,19 @@ impl Seen {
     }
 }
 
-fn try_steps(parts: &Parts, program: &Program) -> Result<Seen, String> {
+/// Why nothing was seen.
+enum Stop {
+    Problem(String),
+    NoDraw(String),
+}
+
+impl From<String> for Stop {
+    fn from(problem: String) -> Stop {
+        Stop::Problem(problem)
+    }
+}
+
+fn try_steps(parts: &Parts, program: &Program) -> Result<Seen, Stop> {
     let trial = Trial::new(parts, program);
     let params = parts.recipe().params.iter().map(|param| Expr::leaf(param.leaf.clone()));
     let tokens = [inputs::z(), inputs::w1()].map(Expr::leaf);
@@ -135,7 +152,7 @@ fn try_steps(parts: &Parts, program: &Program) -> Result<Seen, String> {
     for shape in SHAPES {
         let mut missing = DRAWS;
         for seed in 0..ATTEMPTS {
-            if missing == 0 {
+            if missing == 0 || source.work.is_spent() {
                 break;
             }
             let Some(sample) = source.draw(shape, seed) else { continue };
@@ -143,8 +160,9 @@ fn try_steps(parts: &Parts, program: &Program) -> Result<Seen, String> {
             missing -= 1;
             seen.add(&slopes, &sample);
         }
-        if missing == DRAWS {
-            return Err(format!("no draw with a reliable slope in {ATTEMPTS} (N = {}, d_h = {})", shape.1, shape.2));
+        if missing == DRAWS && !source.work.is_spent() {
+            let sizes = format!("N = {}, d_h = {}", shape.1, shape.2);
+            return Err(Stop::NoDraw(format!("no draw with a reliable slope in {ATTEMPTS} ({sizes})")));
         }
     }
     Ok(seen)

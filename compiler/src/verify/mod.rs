@@ -36,6 +36,7 @@ mod report;
 pub mod samples;
 mod simplified;
 pub mod slopes;
+pub(crate) mod steady;
 mod step;
 pub(crate) mod trials;
 

@@ -3,11 +3,12 @@
 use crate::calculus;
 use crate::check::{Recipe, inputs};
 use crate::derive::{
-    self, Backward, Definition, Derivation, Hessian, StepBackward, backward, derive, hessian, options_for,
+    self, Backward, Derivation, Hessian, Reveal, StepBackward, backward, derive, hessian, options_for,
 };
 use crate::ir::sample::Norm;
 use crate::ir::{Axis, Entropy, Expr, Leaf, traverse};
 use crate::simplify::{Options, Simplified};
+use std::cell::RefCell;
 
 /// A recipe (inside its derivation) and everything derived from it.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Parts {
     pub step: StepBackward,
     /// What the proofs may use, the recipe's assumptions included.
     pub options: Options,
+    /// What names were found to stand for.
+    pub revealed: RefCell<Reveal>,
 }
 
 impl Parts {
@@ -33,6 +36,7 @@ impl Parts {
             backward: backward(&derivation, options),
             step: derive::step_backward(recipe, options),
             options: options_for(recipe, options),
+            revealed: RefCell::default(),
             derivation,
         }
     }
@@ -72,8 +76,11 @@ impl Parts {
 
     /// A term with every name replaced by what it stands for.
     pub(super) fn reveal(&self, e: &Expr) -> Expr {
-        let plain = self.backward.definitions.iter().rev().fold(e.clone(), open);
-        derive::reveal(&plain, &self.derivation.names)
+        let names = self.derivation.names.iter().map(|named| (named.leaf.clone(), named.value()));
+        let definitions = self.backward.definitions.iter().map(|d| (d.leaf.clone(), d.value.term.clone()));
+        let mut revealed = self.revealed.borrow_mut();
+        revealed.stand_for(names.chain(definitions).collect());
+        revealed.of(e)
     }
 
     pub(super) fn direction(&self) -> Expr {
@@ -110,14 +117,6 @@ pub(crate) fn stable(e: &Expr) -> Expr {
     traverse::rewrite_bottom_up(e, &mut |x| match x.as_log_sum_exp() {
         Some((axis, scores)) => Expr::smoothmax(&Entropy::Shannon, axis, &scores),
         None => x,
-    })
-}
-
-/// The term with one definition put in, at whatever token it stands.
-fn open(e: Expr, definition: &Definition) -> Expr {
-    traverse::substitute_leaves(&e, &mut |leaf| {
-        let value = || derive::at_axes(&definition.value.term, &definition.leaf.axes, &leaf.axes);
-        leaf.same_input(&definition.leaf).then(value)
     })
 }
 

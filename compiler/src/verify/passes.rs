@@ -10,8 +10,7 @@ use super::report::{Line, Outcome};
 use crate::interpret::HeadSize;
 use crate::ir::eval::{Env, Rounding};
 use crate::ir::sample::Random;
-use crate::ir::traverse;
-use crate::ir::{Expr, Space};
+use crate::ir::{Expr, Space, memo, traverse};
 use crate::primitives::visible::Visible;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,12 +69,11 @@ pub struct Runner<'a> {
 
 /// How much of an energy's size goes into the errors of what is made of differences of energies.
 const ROUNDED: f64 = 1e-3;
-/// Numbers that one evaluation may touch, all of which it keeps, and all evaluations together; sizes beyond that are left
-/// out.
+/// Numbers that one evaluation may keep, and that all evaluations together may read; sizes beyond that are left out.
 const AT_ONCE: usize = 40_000_000;
 const ALL_WORK: usize = 150_000_000;
 /// Draws after which a size is given up.
-const DRAWS: u64 = 6;
+const DRAWS: usize = 6;
 
 /// (queries, tokens, d_h).
 const SIZES: [(usize, usize, usize); 6] = [(1, 1, 3), (2, 2, 1), (3, 7, 4), (49, 49, 3), (5, 130, 20), (130, 130, 16)];
@@ -127,16 +125,17 @@ pub fn lines(case: &Case, runner: &Runner) -> Vec<Line> {
     let mut spent = 0usize;
     for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
         let size = HeadSize { queries, tokens, head };
-        let work = work(case, size);
+        let (kept, read) = work(case, size);
+        // The formulas, and twice more with roundings.
+        let read = read.saturating_mul(3).max(1);
         for (mask, visible) in masks(case, size) {
-            // The formulas, and twice more with roundings.
-            if work > AT_ONCE || spent.saturating_add(3 * work) > ALL_WORK {
+            if kept > AT_ONCE || spent.saturating_add(read) > ALL_WORK {
                 left_out.insert(tokens);
                 continue;
             }
-            spent += 3 * work;
             let what = format!("{queries} queries, N = {tokens}, d_h = {head}, {mask}");
-            compare(case, runner, (size, &visible), i as u64, &what, &mut seen);
+            let most = ((ALL_WORK - spent) / read).min(DRAWS);
+            spent += read * compare(case, runner, (size, &visible), (i as u64, most), &what, &mut seen);
         }
     }
     let tolerance = runner.arithmetic.tolerance;
@@ -191,15 +190,15 @@ fn blind(most: &Visible) -> Visible {
     Visible::new(intervals, most.tokens())
 }
 
-/// Numbers the reference interpreter touches for one evaluation.
-fn work(case: &Case, size: HeadSize) -> usize {
+/// Numbers the reference interpreter keeps for one evaluation, and those it reads for them.
+fn work(case: &Case, size: HeadSize) -> (usize, usize) {
     let HeadSize { queries, tokens, head } = size;
     let definitions = case.backward.definitions.iter().chain(&case.backward.gradients);
     let gradients = definitions.chain(&case.energy_backward.gradients).map(|d| d.value.term.clone());
     let named = case.derivation.names.iter().map(|named| named.value());
     let roots = [case.derivation.direction.term.clone(), case.derivation.energy.term.clone()];
-    let terms: BTreeSet<Expr> =
-        gradients.chain(named).chain(roots).flat_map(|term| traverse::subterms(&term)).collect();
+    let mut seen = memo::Seen::default();
+    gradients.chain(named).chain(roots).for_each(|term| drop(traverse::unseen(&term, &mut seen)));
     let entries = |e: &Expr| {
         let lengths = e.axes().iter().map(|axis| match axis.space {
             Space::Query => queries,
@@ -208,20 +207,24 @@ fn work(case: &Case, size: HeadSize) -> usize {
         });
         lengths.fold(1usize, usize::saturating_mul)
     };
-    terms.iter().map(entries).fold(0usize, usize::saturating_add)
+    seen.iter().fold((0usize, 0usize), |(kept, read), e| {
+        let operands = e.children().len().max(1);
+        (kept.saturating_add(entries(e)), read.saturating_add(entries(e).saturating_mul(operands)))
+    })
 }
 
+/// Compares on the first usable of at most so many draws; how many it took.
 fn compare(
     case: &Case,
     runner: &Runner,
     (size, visible): (HeadSize, &Visible),
-    seed: u64,
+    (seed, most): (u64, usize),
     what: &str,
     seen: &mut BTreeMap<Part, Seen>,
-) {
+) -> usize {
     let arithmetic = runner.arithmetic;
     let steady = |values: &Values| values.values().flatten().all(|x| x.is_finite());
-    for draw in 0..DRAWS {
+    for (number, draw) in (1..=most).zip(0..) {
         let mut env = case.sample(size, visible, 97 * seed + draw);
         if arithmetic.is_single {
             change(case, &mut env, |x| f64::from(x as f32));
@@ -231,7 +234,7 @@ fn compare(
             continue;
         };
         let moved = [more, less];
-        let is_last = draw + 1 == DRAWS;
+        let is_last = number == most;
         let is_usable = steady(&expected) && is_steady(&expected, &moved, arithmetic);
         if !is_usable && !is_last {
             continue;
@@ -245,8 +248,9 @@ fn compare(
                 seen,
             );
         }
-        return;
+        return number;
     }
+    most
 }
 
 /// Changes all inputs, and with them what follows from them.

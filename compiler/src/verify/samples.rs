@@ -2,12 +2,15 @@
 //! on them.
 
 use super::slopes::moved;
+use super::steady::is_finite;
 use crate::check::recipe::{Condition, ParamValue, Recipe};
 use crate::check::{domain, inputs};
-use crate::derive::Kink;
-use crate::ir::eval::{Env, Sizes, evaluate};
+use crate::derive::{Kink, kinks};
+use crate::ir::eval::{Env, Sizes, evaluate, evaluate_all};
+use crate::ir::memo::Memo;
 use crate::ir::sample::{Norm, Random, sample};
-use crate::ir::{Budget, Expr, Op};
+use crate::ir::tensor::Tensor;
+use crate::ir::{Budget, Expr, Func, Op, traverse};
 
 /// (queries, tokens, d_h, d): an ordinary one, a single token, a single component, a larger one.
 pub const SHAPES: [(usize, usize, usize, usize); 4] = [(2, 3, 2, 3), (2, 1, 3, 2), (3, 4, 1, 2), (2, 5, 3, 4)];
@@ -56,6 +59,8 @@ pub struct Source {
     pub norms: Vec<Norm>,
     /// Stay away from these.
     pub kinks: Vec<Kink>,
+    /// Where this is too large for f64, nothing is said of what is made of it.
+    pub energy: Option<Expr>,
     pub mask: Mask,
     /// As many tokens as queries.
     pub square: bool,
@@ -65,18 +70,36 @@ pub struct Source {
     pub work: Budget,
 }
 
+/// The cube of this is a number still.
+const LARGEST: f64 = 1e100;
+
 /// Nodes that one claim's samples may evaluate together.
-const WORK: usize = 2_000_000;
+const WORK: usize = 800_000;
 
 impl Source {
     pub fn new(terms: Vec<Expr>, norms: Vec<Norm>) -> Source {
-        Source { terms, norms, kinks: vec![], mask: Mask::None, square: false, wide: false, work: Budget::of(WORK) }
+        Source {
+            terms,
+            norms,
+            kinks: vec![],
+            energy: None,
+            mask: Mask::None,
+            square: false,
+            wide: false,
+            work: Budget::of(WORK),
+        }
     }
-    pub fn avoiding(self, kinks: Vec<Kink>) -> Source {
-        Source { kinks, ..self }
+    /// For what is made of an energy: away from its kinks.
+    pub fn of(self, energy: &Expr) -> Source {
+        Source { kinks: kinks(energy), energy: Some(energy.clone()), ..self }
     }
     pub fn masked(&self, mask: Mask) -> Source {
         Source { mask, work: self.work.again(), ..self.clone() }
+    }
+
+    /// Whether the energy is beyond what f64 leaves room for.
+    pub fn overflows(&self, env: &Env) -> bool {
+        self.energy.as_ref().is_some_and(|energy| overflows(energy, env))
     }
 
     /// A draw, unless it is too near a kink.
@@ -93,6 +116,18 @@ impl Source {
         let is_near = self.kinks.iter().any(|kink| near(kink, &env));
         (!is_near).then_some(Sample { env, seed })
     }
+}
+
+/// Whether something in a term is too large for squares and products of it, though all it is made of is finite. The
+/// logarithm of 0 is not meant.
+pub fn overflows(e: &Expr, env: &Env) -> bool {
+    let terms = traverse::subterms(e);
+    let Ok(values) = evaluate_all(&terms, env) else { return false };
+    let known: Memo<&Tensor> = terms.iter().cloned().zip(&values).collect();
+    let is_large = |e: &Expr| known[e].data.iter().any(|x| x.is_nan() || x.abs() > LARGEST);
+    let is_made =
+        |e: &Expr| !matches!(e.op(), Op::Call(Func::Log, _)) && e.children().iter().all(|x| is_finite(known[*x]));
+    terms.iter().any(|e| is_large(e) && is_made(e))
 }
 
 /// Gives the parameters the values a recipe starts them with; gates stay random.

@@ -3,10 +3,11 @@
 use super::parts::Parts;
 use super::report::{Line, Outcome};
 use super::samples::{Mask, Source};
+use super::steady::{beyond_rounding, is_finite};
 use super::trials::{Gap, Samples, Tally, gap, run};
-use crate::derive::{hide, kinks};
+use crate::derive::hide;
 use crate::ir::Expr;
-use crate::ir::eval::evaluate_all;
+use crate::ir::eval::{Env, evaluate_all};
 use crate::simplify::{Simplified, proof};
 
 const TOLERANCE: f64 = 1e-8;
@@ -22,13 +23,19 @@ pub fn values(parts: &Parts) -> Line {
     let terms = pairs.iter().flat_map(|(_, before, after)| [before.clone(), after.clone()]);
     let terms = terms.chain([parts.energy().clone()]).collect();
     // Rounding may put the two forms on different sides of a kink.
-    let source = Source::new(terms, parts.norms()).avoiding(kinks(parts.energy()));
+    let source = Source::new(terms, parts.norms()).of(parts.energy());
     let tally = |mask| {
         run(&source.masked(mask), |sample| {
             let mut worst = Gap::NONE;
             for (name, before, after) in &pairs {
-                let both = evaluate_all(&[before.clone(), after.clone()], &sample.env)?;
-                worst = worst.or(gap(&format!("{name} at "), &both[1], &both[0], sample.env.sizes));
+                let values = |env: &Env| evaluate_all(&[before.clone(), after.clone()], env);
+                let both = values(&sample.env)?;
+                if !is_finite(&both[0]) {
+                    return Ok(None);
+                }
+                let gap = gap(&format!("{name} at "), &both[1], &both[0], sample.env.sizes);
+                let Some(gap) = beyond_rounding(gap, TOLERANCE, &sample.env, values)? else { return Ok(None) };
+                worst = worst.or(gap);
             }
             Ok(Some(worst))
         })

@@ -1,27 +1,31 @@
 //! Finite differences: the expected values of verification.
 //!
 //! D(h) = (f(x + h) − f(x − h)) / 2h at h and 2h; the value is Richardson's (4 D(h) − D(2h)) / 3, and where the two
-//! disagree the difference is not to be trusted (a kink, a pole or noise is too near) and there is no value.
+//! disagree the difference is not to be trusted (a kink, a pole or noise is too near) and there is no value. Nor is there
+//! one where f is so large that its last digit alone would change D.
 
 use crate::ir::eval::{Env, evaluate};
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf};
 
 /// The step, relative to 1 + |x|.
-const STEP: f64 = 3e-5;
+pub const STEP: f64 = 3e-5;
 /// How far D(h) and D(2h) may be apart, relative to 1 + |D|.
 const TRUST: f64 = 1e-6;
 
 /// f'(0) entry by entry.
 fn slope(f: impl Fn(f64) -> Result<Tensor, String>, step: f64) -> Result<Option<Tensor>, String> {
-    let central = |h: f64| -> Result<Tensor, String> {
+    // With what the last digit of f amounts to.
+    let central = |h: f64| -> Result<(Tensor, Vec<f64>), String> {
         let (up, down) = (f(h)?, f(-h)?);
+        let digit = up.data.iter().map(|u| u.abs() * f64::EPSILON / (2.0 * h)).collect();
         let data = up.data.iter().zip(&down.data).map(|(u, d)| (u - d) / (2.0 * h)).collect();
-        Ok(Tensor { data, ..up })
+        Ok((Tensor { data, ..up }, digit))
     };
-    let (fine, coarse) = (central(step)?, central(2.0 * step)?);
+    let ((fine, digits), (coarse, _)) = (central(step)?, central(2.0 * step)?);
     let pairs = || fine.data.iter().zip(&coarse.data);
-    let trusted = pairs().all(|(f, c)| (f - c).abs() <= TRUST * (1.0 + f.abs()));
+    let are_close = pairs().all(|(f, c)| (f - c).abs() <= TRUST * (1.0 + f.abs()));
+    let trusted = are_close && fine.data.iter().zip(&digits).all(|(f, digit)| *digit <= TRUST * (1.0 + f.abs()));
     let data = pairs().map(|(f, c)| (4.0 * f - c) / 3.0).collect();
     Ok(trusted.then_some(Tensor { data, ..fine.clone() }))
 }

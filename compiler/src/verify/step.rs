@@ -11,6 +11,7 @@ use super::parts::Parts;
 use super::report::Line;
 use super::samples::{Sample, Source, near};
 use super::slopes::{self, value};
+use super::steady::beyond_rounding;
 use super::trials::{Gap, gap, run};
 use crate::calculus;
 use crate::check::inputs;
@@ -135,7 +136,10 @@ impl Layer<'_> {
             let got = slopes::along(got.get(&*source.name).unwrap_or(&zero), &source.axes, &env);
             worst = worst.or(gap(&format!("∂{}", source.name), &got, &expected, env.sizes));
         }
-        Ok(Some(worst))
+        beyond_rounding(worst, TOLERANCE, &env, |env| {
+            let got = self.backward(env, &self.forward(env)?)?;
+            Ok(sources.iter().filter_map(|source| got.get(&*source.name).cloned()).collect())
+        })
     }
 
     /// The inputs with tokens and states small enough for steps not to explode: differences of large numbers say nothing.
