@@ -56,7 +56,11 @@ fn decays(plan: &Plan, pass: &Pass) -> Vec<Leaf> {
 
 fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
     let mut shares = Vec::new();
-    for leaf in names::inputs_of(&plan.graph, pass) {
+    let mut inputs = names::inputs_of(&plan.graph, pass);
+    // The gradient of a decay is made with its steps, whether or not the pass looks at them.
+    let more = decays(plan, pass).into_iter().filter(|leaf| !inputs.contains(leaf)).collect::<Vec<Leaf>>();
+    inputs.extend(more);
+    for leaf in inputs {
         let (name, field) = (names::input(&leaf), names::input_field(&leaf));
         let from = match leaf.role {
             Role::Probe => quote!(#field),
