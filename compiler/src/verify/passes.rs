@@ -56,6 +56,9 @@ impl Arithmetic {
     }
 }
 
+/// The values of a head in one way or several, each with words that tell it apart.
+pub type Run<'a> = dyn Fn(&Env, &Visible) -> Vec<(&'static str, Values)> + 'a;
+
 /// Something that runs the passes of a recipe.
 pub struct Runner<'a> {
     /// Forward, energy, backward, energy backward.
@@ -63,8 +66,7 @@ pub struct Runner<'a> {
     /// What it is, in words.
     pub what: &'a str,
     pub arithmetic: Arithmetic,
-    /// The values of one head, in as many ways as there are, each with words that tell it apart.
-    pub run: &'a dyn Fn(&Env, &Visible) -> Vec<(&'static str, Values)>,
+    pub run: &'a Run<'a>,
 }
 
 /// How much of an energy's size goes into the errors of what is made of differences of energies.
