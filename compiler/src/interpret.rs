@@ -24,6 +24,7 @@ use crate::primitives::{decay, threshold};
 use fusion::Fusion;
 use loops::{Prepared, Register};
 use sources::Sources;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use vectors::{Distances, Solved, in_lanes, sum};
 
@@ -464,16 +465,15 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
 
     /// The maps that have to be computed for a value along the components, which is the last of them.
     fn unstored(&self, id: Id) -> (Prepared<T>, Id) {
-        let mut maps: Vec<Id> = Vec::new();
+        let mut maps: BTreeSet<Id> = BTreeSet::new();
         let mut open = vec![id];
         while let Some(o) = open.pop() {
             let is_map = matches!(self.graph[o].op, Op::Map(..)) && self.sources.store_of[o.index()].is_none();
-            if is_map && !maps.contains(&o) {
-                maps.push(o);
+            if is_map && maps.insert(o) {
                 open.extend(self.graph[o].op.operands());
             }
         }
-        maps.sort();
+        let maps: Vec<Id> = maps.into_iter().collect();
         (self.prepared(&Fusion::plain(self.graph, &self.sources.store_of, maps)), id)
     }
 }

@@ -118,6 +118,7 @@ pub fn trusted_plan(derivation: &Derivation, options: &Options) -> Result<Valid,
 pub fn compile(recipe: &Recipe, target: Target, options: &Options) -> Result<String, Unsupported> {
     let derivation = derive::derive(recipe, options);
     let plan = trusted_plan(&derivation, options)?;
+    kernel::representable(&plan)?;
     Ok(match target {
         Target::Cpu => kernel::cpu(&plan, &derivation),
         Target::Candle => kernel::candle(&plan, &derivation)?,

@@ -10,13 +10,15 @@ use crate::check::recipe::{Constraint, Origin, Param, ParamValue, Recipe};
 use crate::derive::unused;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Random, sample};
-use crate::ir::{Expr, Leaf, Role, Sign};
+use crate::ir::{Budget, Expr, Leaf, Role, Sign};
 use crate::verify::samples;
 
 /// Radii to try, where the radius can be chosen.
 const RADII: [f64; 5] = [0.1, 0.5, 1.0, 3.0, 10.0];
 /// Draws of one radius and shape.
 const SEEDS: u64 = 40;
+/// Nodes that all draws may look at together.
+const WORK: usize = 3_000_000;
 /// Rounding, relative to the values compared.
 const ROUNDING: f64 = 1e-9;
 
@@ -56,11 +58,16 @@ pub enum Bound {
 /// Compares an energy with its bound all over the ball.
 pub fn try_bound(energy: &Expr, bound: &Expr, ball: &Ball, recipe: &Recipe) -> Bound {
     let mut draws = 0;
+    let work = Budget::of(WORK);
     for (tokens, head) in SHAPES {
         for radius in RADII {
             for seed in 0..SEEDS {
                 let sizes = Sizes { queries: 1, tokens, head, model: 2, heads: 2 };
-                let env = draw(&[energy.clone(), bound.clone()], sizes, radius, seed, ball, recipe);
+                if work.is_spent() {
+                    return Bound::Holds { draws };
+                }
+                let mut env = draw(&[energy.clone(), bound.clone()], sizes, radius, seed, ball, recipe);
+                env.work = work.clone();
                 let value = |e: &Expr| evaluate(e, &env).ok().and_then(|x| x.data.first().copied());
                 let (Some(below), Some(above)) = (value(energy), value(bound)) else { continue };
                 if !below.is_finite() || !above.is_finite() {

@@ -12,7 +12,7 @@ use crate::calculus;
 use crate::check::inputs;
 use crate::check::recipe::Recipe;
 use crate::derive::Kink;
-use crate::ir::eval::{Env, evaluate, evaluate_all};
+use crate::ir::eval::{Env, Sizes, effort, evaluate, evaluate_all};
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf};
 use crate::verify::samples::near;
@@ -25,6 +25,9 @@ const ROUNDING: f64 = 1e-8;
 const SLOPES: f64 = 1e-5;
 /// What is called clearly positive or negative, relative to the size of the parts.
 const CLEARLY: f64 = 1e-5;
+
+/// Numbers that one evaluation may keep; settings that take more are left out.
+const AT_ONCE: usize = 20_000_000;
 
 /// What is claimed: all terms with their names opened.
 #[derive(Clone, Debug)]
@@ -91,7 +94,11 @@ pub fn look(claims: &Claims, recipe: &Recipe, settings: &[Setting]) -> Seen {
     let products: Vec<Expr> = std::iter::once(claims.product.clone())
         .chain(claims.parts.iter().map(|part| times_probe(&part.form, &claims.probe)))
         .collect();
-    for setting in settings.iter().take_while(|setting| !setting.env.work.is_spent()) {
+    let fits = |setting: &&Setting| {
+        let sizes = Sizes { queries: setting.env.sizes.head, ..setting.env.sizes };
+        effort(products.iter().cloned(), sizes).kept <= AT_ONCE
+    };
+    for setting in settings.iter().take_while(|setting| !setting.env.work.is_spent()).filter(fits) {
         let mut evidence = Evidence { setting: setting.clone(), not_convex: None, not_concave: None };
         let mut problems = Vec::new();
         for place in setting.places.iter().take_while(|_| !setting.env.work.is_spent()) {

@@ -10,7 +10,7 @@ use crate::check::inputs;
 use crate::check::recipe::{Method, Preconditioner};
 use crate::derive::{COLUMN, Derivation, Preconditioned, reveal};
 use crate::emit::document::Line;
-use crate::ir::eval::Sizes;
+use crate::ir::eval::{Effort, Sizes, effort};
 use crate::ir::sample::{Random, sample};
 use crate::ir::{Axis, Expr, linear};
 use crate::notation::Math;
@@ -20,6 +20,9 @@ use crate::verify::{samples, slopes};
 const SHAPES: [(usize, usize); 5] = [(1, 8), (4, 8), (8, 8), (64, 8), (32, 32)];
 /// Queries of one shape.
 const QUERIES: usize = 16;
+/// Numbers that the evaluation of one shape may keep and read.
+const MOST_KEPT: usize = 60_000_000;
+const MOST_READ: usize = 400_000_000;
 
 /// What is seen of one shape.
 struct Seen {
@@ -36,7 +39,12 @@ pub fn lines(derivation: &Derivation, done: &Preconditioned, how: &Preconditione
     let mut lines = vec![Line::note(&sentence, &[])];
     let mut all_converge = true;
     let mut any_converges = false;
+    let mut left_out = false;
     for (tokens, head) in SHAPES {
+        if takes_too_much(derivation, done, tokens, head) {
+            left_out = true;
+            continue;
+        }
         let Some(seen) = look(derivation, done, how, tokens, head) else { continue };
         let range = |values: &[f64]| {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -67,6 +75,9 @@ pub fn lines(derivation: &Derivation, done: &Preconditioned, how: &Preconditione
             }
         }
     }
+    if left_out {
+        lines.push(Line::note("Other sizes are left out: formulas this long take too much work.", &[]));
+    }
     lines.extend(verdict(how, all_converge, any_converges));
     lines
 }
@@ -95,6 +106,16 @@ fn verdict(how: &Preconditioner, all_converge: bool, any_converges: bool) -> Opt
     ))
 }
 
+fn sizes_of(tokens: usize, head: usize) -> Sizes {
+    Sizes { queries: QUERIES, tokens, head, model: 2 * head, heads: 2 }
+}
+
+fn takes_too_much(derivation: &Derivation, done: &Preconditioned, tokens: usize, head: usize) -> bool {
+    let terms = [&done.system, &done.right.term].map(|e| reveal(e, &derivation.names));
+    let Effort { kept, read } = effort(terms, sizes_of(tokens, head));
+    kept > MOST_KEPT || read > MOST_READ
+}
+
 fn look(
     derivation: &Derivation,
     done: &Preconditioned,
@@ -106,7 +127,7 @@ fn look(
     let right = reveal(&done.right.term, &derivation.names);
     let inputs = [inputs::q(), inputs::k(), inputs::v()].map(Expr::leaf);
     let terms: Vec<Expr> = [system.clone(), right.clone(), done.alpha.clone()].into_iter().chain(inputs).collect();
-    let sizes = Sizes { queries: QUERIES, tokens, head, model: 2 * head, heads: 2 };
+    let sizes = sizes_of(tokens, head);
     let norms: Vec<_> = derivation.recipe.constraints.iter().map(|c| (c.vector.clone(), c.radius.clone())).collect();
     let mut env = sample(&terms, sizes, &norms, &mut Random::new(tokens as u64));
     samples::start(&mut env, &derivation.recipe);

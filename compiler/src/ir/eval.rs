@@ -7,10 +7,11 @@ use super::axis::{Axis, AxisSet, Space};
 use super::budget::Budget;
 use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
 use super::linear;
-use super::memo::Memo;
+use super::memo::{Memo, Seen};
 use super::rational::to_f64;
 use super::sample::Random;
 use super::tensor::{Tensor, broadcast, for_each_index};
+use super::traverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -52,7 +53,7 @@ pub struct Env {
     pub values: HashMap<String, Tensor>,
     /// `visible[t * tokens + n]`; everything when absent.
     pub visible: Option<Vec<bool>>,
-    /// What evaluations spend: a node for every operand.
+    /// What evaluations spend: a node for every operand, more where there are many numbers.
     pub work: Budget,
     /// Errors of an arithmetic with fewer digits, to see what they do to a result.
     pub rounding: Option<Rounding>,
@@ -111,6 +112,29 @@ pub fn evaluate_all(roots: &[Expr], env: &Env) -> Result<Vec<Tensor>, String> {
     values
 }
 
+/// What an evaluation takes, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Effort {
+    /// All that are kept until it is done.
+    pub kept: usize,
+    /// All that are read on the way.
+    pub read: usize,
+}
+
+/// What it takes to evaluate terms together.
+pub fn effort(terms: impl IntoIterator<Item = Expr>, sizes: Sizes) -> Effort {
+    let mut seen = Seen::default();
+    terms.into_iter().for_each(|term| drop(traverse::unseen(&term, &mut seen)));
+    seen.iter().fold(Effort::default(), |sum, e| {
+        let entries = e.axes().iter().map(|axis| sizes.length(axis)).fold(1, usize::saturating_mul);
+        let read = entries.saturating_mul(e.children().len().max(1));
+        Effort { kept: sum.kept.saturating_add(entries), read: sum.read.saturating_add(read) }
+    })
+}
+
+/// Numbers that are read in the time of looking at a node.
+const READ_AT_ONCE: usize = 64;
+
 struct Interpreter<'a> {
     env: &'a Env,
     memo: Memo<Rc<Tensor>>,
@@ -122,13 +146,13 @@ impl Interpreter<'_> {
         if let Some(done) = self.memo.get(e) {
             return Ok(done.clone());
         }
-        self.work += e.children().len().max(1);
         let mut result = self.compute(e)?;
         if let (Some(Rounding { by, seed }), false) = (self.env.rounding, matches!(e.op(), Op::Const(_) | Op::Leaf(_)))
         {
             let mut random = Random::new(seed.wrapping_add(self.memo.len() as u64));
             result.data.iter_mut().for_each(|x| *x *= 1.0 + by * (2.0 * random.uniform() - 1.0));
         }
+        self.work += e.children().len().max(1) * (1 + result.data.len() / READ_AT_ONCE);
         let result = Rc::new(result);
         self.memo.insert(e.clone(), result.clone());
         Ok(result)

@@ -95,4 +95,12 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn long_numbers_have_no_content() {
+        assert_eq!(content(&[ratio(2, 3), ratio(-4, 9)]), ratio(2, 9));
+        let long = ratio(1, i64::MAX).pow(3);
+        assert_eq!(content(&[long.clone(), ratio(2, 3)]), int(1));
+        assert_eq!(content(&[long]), int(1));
+    }
 }

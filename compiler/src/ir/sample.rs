@@ -133,8 +133,10 @@ pub fn difference(a: &Tensor, b: &Tensor, env: &Env) -> f64 {
     both.data.iter().fold(0.0, |worst: f64, x| if x.is_nan() { f64::INFINITY } else { worst.max(*x) })
 }
 
-/// By how much inputs are moved to see what rounding does, and how many times over that may go into a difference.
+/// By how much inputs are moved to see what rounding does, how often (what is left of large terms that cancel has few
+/// values, and may stay by chance), and how many times over that may go into a difference.
 const NUDGE: f64 = 1e-12;
+pub const NUDGES: u64 = 16;
 pub const AMPLIFIED: f64 = 1e3;
 
 /// The inputs, each off by a little.
@@ -153,10 +155,12 @@ pub fn nudged(env: &Env, seed: u64) -> Env {
 
 /// A difference of two terms, if it is more than rounding makes of one of them.
 fn beyond_rounding(difference_seen: f64, terms: &[(&Expr, &Tensor)], env: &Env) -> Result<f64, String> {
-    let moved = nudged(env, 0);
     let mut allowed: f64 = 0.0;
-    for (term, value) in terms {
-        allowed = allowed.max(AMPLIFIED * difference(value, &evaluate(term, &moved)?, env));
+    for seed in 0..NUDGES {
+        let moved = nudged(env, seed);
+        for (term, value) in terms {
+            allowed = allowed.max(AMPLIFIED * difference(value, &evaluate(term, &moved)?, env));
+        }
     }
     Ok(if difference_seen <= allowed { 0.0 } else { difference_seen })
 }

@@ -8,7 +8,7 @@ use crate::plan::text::describe;
 use num_traits::{Signed, ToPrimitive};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the emission of one pass looks at.
 pub struct Context<'a> {
@@ -533,8 +533,8 @@ impl Context<'_> {
                 _ => axis == Axis::E,
             };
             // Tiles hold anything outside of what a row sees.
-            let is_cut =
-                l.domain == Domain::Tile || is_along && (fold == Fold::Max || !self.is_0_behind_the_end(of, l));
+            let is_cut = l.domain == Domain::Tile
+                || is_along && (fold == Fold::Max || !self.is_0_behind_the_end(of, l, &mut BTreeMap::new()));
             needs_mask |= is_cut;
             let only = is_cut.then(|| quote!(.only(keep)));
             match (is_along, fold) {
@@ -568,22 +568,23 @@ impl Context<'_> {
     }
 
     /// Whether a value is 0 in lanes behind the end of a row, where everything that is loaded is 0.
-    fn is_0_behind_the_end(&self, id: Id, l: &Loop) -> bool {
-        if !self.is_inner(id, View::of(l.domain)) {
-            return false;
+    fn is_0_behind_the_end(&self, id: Id, l: &Loop, known: &mut BTreeMap<Id, bool>) -> bool {
+        if let Some(known) = known.get(&id) {
+            return *known;
         }
-        if !l.maps.contains(&id) {
-            return true;
-        }
-        let Op::Map(map, operands) = &self.graph[id].op else { return false };
-        let is_0 = |&o: &Id| self.is_0_behind_the_end(o, l);
-        match map {
-            Map::Mul => operands.iter().any(is_0),
-            Map::Add => operands.iter().all(is_0),
-            Map::Select => operands[2..].iter().all(is_0),
-            Map::Pow(_) | Map::Positive | Map::Spread(_) | Map::Call(Func::Abs | Func::Sign) => is_0(&operands[0]),
-            Map::Call(_) => false,
-        }
+        let mut is_0 = |&o: &Id| self.is_0_behind_the_end(o, l, known);
+        let found = match &self.graph[id].op {
+            _ if !self.is_inner(id, View::of(l.domain)) => false,
+            _ if !l.maps.contains(&id) => true,
+            Op::Map(Map::Mul, operands) => operands.iter().any(is_0),
+            Op::Map(Map::Add, operands) => operands.iter().all(is_0),
+            Op::Map(Map::Select, operands) => operands[2..].iter().all(is_0),
+            Op::Map(Map::Call(Func::Exp | Func::Log), _) => false,
+            Op::Map(_, operands) => is_0(&operands[0]),
+            _ => false,
+        };
+        known.insert(id, found);
+        found
     }
 
     /// Loads of the lanes that a loop reads.
@@ -615,16 +616,15 @@ impl Context<'_> {
 
     /// Statements that leave a vector of one row (and, for a map over pairs, of token `n`) in `target`.
     pub fn vector(&self, id: Id, target: &TokenStream, scale: Option<TokenStream>) -> TokenStream {
-        let mut maps: Vec<Id> = Vec::new();
+        let mut maps: BTreeSet<Id> = BTreeSet::new();
         let mut open = vec![id];
         while let Some(o) = open.pop() {
             let is_map = matches!(self.graph[o].op, Op::Map(..)) && !self.pass.places.contains_key(&o);
-            if is_map && !maps.contains(&o) {
-                maps.push(o);
+            if is_map && maps.insert(o) {
                 open.extend(self.graph[o].op.operands());
             }
         }
-        maps.sort();
+        let maps: Vec<Id> = maps.into_iter().collect();
         let view = View::of(Domain::Triple);
         let l = Loop { domain: Domain::Triple, maps, folds: vec![], stores: vec![id] };
         let l = self.pruned(&l);

@@ -19,6 +19,8 @@ pub use hash::recipe_hash;
 pub use interface::{Field, Interface, interface};
 
 use crate::derive::Derivation;
+use crate::ir::rational;
+use crate::plan::graph::{Node, Op};
 use crate::plan::{Plan, Unsupported, Valid};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -43,6 +45,15 @@ const PRIMITIVES: [(&str, &str); 13] = [
     ("scan", include_str!("../primitives/scan.rs")),
     ("visible", include_str!("../primitives/visible.rs")),
 ];
+
+/// Whether every number of a plan can be written in a kernel, which computes in f32.
+pub fn representable(plan: &Valid) -> Result<(), Unsupported> {
+    let is_too_large = |node: &Node| matches!(&node.op, Op::Number(c) if (rational::to_f64(c) as f32).is_infinite());
+    match plan.graph.nodes.iter().any(is_too_large) {
+        true => Err(Unsupported::formula("its formulas have numbers that are too large for f32")),
+        false => Ok(()),
+    }
+}
 
 /// A self-contained kernel over slices: forward, backward and energy.
 pub fn cpu(plan: &Valid, derivation: &Derivation) -> String {

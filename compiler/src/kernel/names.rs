@@ -13,6 +13,7 @@ use crate::plan::schedule::{Domain, Output, Pass, Place, Step};
 use crate::plan::{Plan, decay_sums};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use std::collections::BTreeSet;
 
 /// The variable of a value.
 pub fn value(id: Id) -> Ident {
@@ -144,15 +145,14 @@ fn read_by(graph: &Graph, step: &Step) -> Vec<Id> {
 
 /// Operands, and behind maps theirs.
 fn closure(graph: &Graph, id: Id) -> Vec<Id> {
-    let mut found = Vec::new();
+    let mut found = BTreeSet::new();
     let mut open = graph[id].op.operands();
     while let Some(o) = open.pop() {
-        if matches!(graph[o].op, Op::Map(..)) {
+        if found.insert(o) && matches!(graph[o].op, Op::Map(..)) {
             open.extend(graph[o].op.operands());
         }
-        found.push(o);
     }
-    found
+    found.into_iter().collect()
 }
 
 /// All inputs of the public structure: tensors first, then parameters, each once.

@@ -50,6 +50,9 @@ impl From<Misfit> for Unsupported {
     }
 }
 
+/// Why what could be separated was not.
+const TOO_LONG: &str = "its formulas are too long to take apart";
+
 type Lowered = Result<Id, Unsupported>;
 
 /// The state of lowering one recipe: the graph so far and what names stand for.
@@ -193,10 +196,10 @@ impl Lowering {
         }
         let Some(products) = separate(body) else {
             return self.sum_of_product(axis, &Product::of(body)).map_err(|why| match why {
-                Unsupported::Formula(why) => {
-                    Unsupported::Formula(format!("its formulas are too long to take apart: {why}"))
+                Unsupported::Formula(why) if !why.starts_with(TOO_LONG) => {
+                    Unsupported::Formula(format!("{TOO_LONG}: {why}"))
                 }
-                fault => fault,
+                why => why,
             });
         };
         let mut terms = Vec::new();

@@ -13,7 +13,7 @@ use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, 
 use super::lower::Unsupported;
 use super::schedule::{Domain, Loop, Pass, Place, Step, loop_domain, sums_queries, writes};
 use crate::ir::{Axis, AxisSet};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Deref;
 
@@ -224,7 +224,8 @@ impl Machine<'_> {
     fn step(&self, step: &Step) -> Result<(), Fault> {
         match step {
             Step::Node(id) => {
-                self.graph[*id].op.operands().into_iter().try_for_each(|o| self.read(o, &format!("{id}"), &[]))
+                let (step, mut there) = (format!("{id}"), HashSet::new());
+                self.graph[*id].op.operands().into_iter().try_for_each(|o| self.read(o, &step, &mut there))
             }
             Step::Loop(l) => self.fused(l),
         }
@@ -237,20 +238,23 @@ impl Machine<'_> {
             return Err(Fault::Domain { pass: self.pass.name, id: *id, domain: l.domain });
         }
         let name = format!("a loop over {}", l.domain.describe());
-        for (i, map) in l.maps.iter().enumerate() {
+        let mut there = HashSet::new();
+        for map in &l.maps {
             if !self.graph.axes(*map).is_subset(wanted) {
                 return Err(Fault::Domain { pass: self.pass.name, id: *map, domain: l.domain });
             }
-            self.graph[*map].op.operands().into_iter().try_for_each(|o| self.read(o, &name, &l.maps[..i]))?;
+            self.graph[*map].op.operands().into_iter().try_for_each(|o| self.read(o, &name, &mut there))?;
+            there.insert(*map);
         }
         let folded = l.folds.iter().flat_map(|fold| self.graph[*fold].op.operands());
-        folded.chain(l.stores.iter().copied()).try_for_each(|o| self.read(o, &name, &l.maps))
+        folded.chain(l.stores.iter().copied()).try_for_each(|o| self.read(o, &name, &mut there))
     }
 
-    /// Whether a value is there: given, in its place, or made of what is there by those who read it.
-    fn read(&self, id: Id, step: &str, own: &[Id]) -> Result<(), Fault> {
+    /// Whether a value is there: given, in its place, made by the step before, or made of what is there by those who read
+    /// it; then it is there from now on.
+    fn read(&self, id: Id, step: &str, there: &mut HashSet<Id>) -> Result<(), Fault> {
         let is_given = matches!(self.graph[id].op, Op::Input(_) | Op::Number(_));
-        if is_given || own.contains(&id) {
+        if is_given || there.contains(&id) {
             return Ok(());
         }
         if self.ready.contains(&id) {
@@ -263,9 +267,11 @@ impl Machine<'_> {
         // Numbers per query, negatives and values per pair and component are made where they are read.
         let is_again = matches!(self.graph[id].op, Op::Map(..)) && !self.pass.places.contains_key(&id);
         match is_again {
-            true => self.graph[id].op.operands().into_iter().try_for_each(|o| self.read(o, step, own)),
-            false => Err(Fault::Missing { pass: self.pass.name, step: step.to_string(), id }),
+            true => self.graph[id].op.operands().into_iter().try_for_each(|o| self.read(o, step, there))?,
+            false => return Err(Fault::Missing { pass: self.pass.name, step: step.to_string(), id }),
         }
+        there.insert(id);
+        Ok(())
     }
 
     fn write(&mut self, step: &Step) -> Result<(), Fault> {

@@ -8,9 +8,8 @@
 use super::chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
 use crate::interpret::HeadSize;
-use crate::ir::eval::{Env, Rounding};
+use crate::ir::eval::{self, Effort, Env, Rounding, Sizes};
 use crate::ir::sample::Random;
-use crate::ir::{Expr, Space, memo, traverse};
 use crate::primitives::visible::Visible;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,7 +126,7 @@ pub fn lines(case: &Case, runner: &Runner) -> Vec<Line> {
     let mut spent = 0usize;
     for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
         let size = HeadSize { queries, tokens, head };
-        let (kept, read) = work(case, size);
+        let Effort { kept, read } = work(case, size);
         // The formulas, and twice more with roundings.
         let read = read.saturating_mul(3).max(1);
         for (mask, visible) in masks(case, size) {
@@ -192,27 +191,15 @@ fn blind(most: &Visible) -> Visible {
     Visible::new(intervals, most.tokens())
 }
 
-/// Numbers the reference interpreter keeps for one evaluation, and those it reads for them.
-fn work(case: &Case, size: HeadSize) -> (usize, usize) {
+/// What one evaluation by the reference interpreter takes.
+fn work(case: &Case, size: HeadSize) -> Effort {
     let HeadSize { queries, tokens, head } = size;
     let definitions = case.backward.definitions.iter().chain(&case.backward.gradients);
     let gradients = definitions.chain(&case.energy_backward.gradients).map(|d| d.value.term.clone());
     let named = case.derivation.names.iter().map(|named| named.value());
     let roots = [case.derivation.direction.term.clone(), case.derivation.energy.term.clone()];
-    let mut seen = memo::Seen::default();
-    gradients.chain(named).chain(roots).for_each(|term| drop(traverse::unseen(&term, &mut seen)));
-    let entries = |e: &Expr| {
-        let lengths = e.axes().iter().map(|axis| match axis.space {
-            Space::Query => queries,
-            Space::Token => tokens,
-            Space::Head | Space::Model => head,
-        });
-        lengths.fold(1usize, usize::saturating_mul)
-    };
-    seen.iter().fold((0usize, 0usize), |(kept, read), e| {
-        let operands = e.children().len().max(1);
-        (kept.saturating_add(entries(e)), read.saturating_add(entries(e).saturating_mul(operands)))
-    })
+    let sizes = Sizes { queries, tokens, head, model: head, heads: 1 };
+    eval::effort(gradients.chain(named).chain(roots), sizes)
 }
 
 /// Compares on the first usable of at most so many draws; how many it took.

@@ -17,6 +17,7 @@ use crate::check::inputs;
 use crate::check::recipe::{Method, Preconditioner};
 use crate::derive::Preconditioned;
 use crate::ir::eval::{Env, evaluate};
+use crate::ir::sample::Random;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, linear};
 
@@ -92,7 +93,9 @@ impl Claims<'_> {
                         terms.take(*order as usize + 1).fold(DVector::zeros(n), |sum, b| sum + b) / alpha
                     };
                     let step = remainder / alpha;
-                    let (x, moved) = (series(step.clone()), series(step * (1.0 + INEXACT)));
+                    let (mut random, size) = (Random::new(0), step.amax());
+                    let off = step.map(|x| x + INEXACT * size * (2.0 * random.uniform() - 1.0));
+                    let (x, moved) = (series(step), series(off));
                     if x.iter().zip(&moved).any(|(x, y)| (x - y).abs() > 0.1 * TOLERANCE * (1.0 + x.abs())) {
                         return Ok(None);
                     }

@@ -4,11 +4,8 @@
 
 use super::trials::Gap;
 use crate::ir::eval::Env;
-use crate::ir::sample::{AMPLIFIED, nudged};
+use crate::ir::sample::{AMPLIFIED, NUDGES, nudged};
 use crate::ir::tensor::Tensor;
-
-/// How often inputs are moved.
-const NUDGES: u64 = 3;
 
 /// The gap, or nothing where rounding alone moves the values as far.
 pub fn beyond_rounding(
@@ -50,4 +47,30 @@ pub fn movement(
 /// Whether there is a value everywhere.
 pub fn is_finite(x: &Tensor) -> bool {
     x.data.iter().all(|x| x.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::eval::Sizes;
+
+    fn at(x: f64) -> Env {
+        let mut env = Env::new(Sizes { queries: 1, tokens: 1, head: 1, model: 1, heads: 1 });
+        env.values.insert("x".to_string(), Tensor::scalar(x));
+        env
+    }
+
+    fn judged(error: f64, f: impl Fn(f64) -> f64) -> Option<Gap> {
+        let gap = Gap { error, place: String::new() };
+        let values = |env: &Env| Ok(vec![env.values["x"].map(&f)]);
+        beyond_rounding(gap, 1e-8, &at(0.7), values).expect("a value")
+    }
+
+    #[test]
+    fn what_cancels_is_excused_and_what_is_wrong_is_not() {
+        let cancelling = |x: f64| 1e12 * ((x + 1.0).powi(2) - x * x - 2.0 * x - 1.0);
+        assert!(judged(1e-5, cancelling).is_none());
+        assert!(judged(1e-5, f64::exp).is_some());
+        assert!(judged(f64::INFINITY, |_| f64::NAN).is_some());
+    }
 }
