@@ -123,7 +123,13 @@ fn subject(number: usize, recipe: &Recipe, tally: &mut Tally) -> Result<Option<S
     let emit = || pipeline::compile(&compiled.recipe, Target::Cpu, &Options::default());
     let source = match catching("emit", emit)? {
         Ok(source) => source,
-        Err(why) => return Err(Failure::Broken { command: "compile".to_string(), detail: why.to_string() }),
+        Err(why) if why.is_fault() => {
+            return Err(Failure::Broken { command: "compile".to_string(), detail: why.to_string() });
+        }
+        Err(why) => {
+            tally.unsupport(&why.to_string());
+            return Ok(None);
+        }
     };
     if source.len() > LONGEST {
         tally.skip("a kernel that would take minutes to build");
