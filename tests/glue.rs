@@ -489,7 +489,7 @@ fn a_run_goes_on_to_the_same_table_and_refuses_other_settings() {
     assert_eq!(print(again), print(whole));
 
     let refused = |checkpoint: &Path, found: &Survey, plan: &Plan, text: &str| {
-        let error = run(checkpoint, found, &out, plan).expect_err(text);
+        let error = run(checkpoint, found, &out, plan).expect_err(text).to_string();
         assert!(error.contains("is the result of another") && error.contains(text), "{error}");
     };
     refused(&model, &found, &Plan { batch: 5, ..plan.clone() }, "batch: 6 and not 5");
@@ -501,7 +501,7 @@ fn a_run_goes_on_to_the_same_table_and_refuses_other_settings() {
     let changed = survey(folder.path(), &tasks).expect("a survey");
     refused(&model, &changed, &plan, "dev_data: ");
     fs::write(&result, &kept[..kept.len() / 2]).expect("written");
-    assert!(run(&model, &found, &out, &plan).expect_err("half a file").contains("or damaged"));
+    assert!(run(&model, &found, &out, &plan).expect_err("half a file").to_string().contains("or damaged"));
 }
 
 /// A score with these numbers.
