@@ -168,7 +168,7 @@ fn layers_may_have_recipes_of_their_own() {
     assert_ne!(mixed, losses(&settings, &[shipped("nag"), shipped("nag")]));
     let model = settings.model(64).expect("sizes");
     let error = Gpt::new(&model, &[shipped("nag"), shipped("nag"), shipped("nag")]).err().expect("too many");
-    assert!(error.contains("3 recipes for 2 layers"), "{error}");
+    assert!(error.to_string().contains("3 recipes for 2 layers"), "{error}");
 }
 
 #[test]
