@@ -62,7 +62,7 @@ impl LayerPoint {
         };
         let (z, c) = (normal(random, entries, 1.0), normal(random, entries, 1.0));
         let mut variables = BTreeMap::new();
-        for name in ["w1", "w2", "wv", "wo"] {
+        for name in MATRICES {
             variables.insert(name.to_string(), normal(random, d * d, 1.0 / (d as f64).sqrt()));
         }
         for parameter in &meaning.parameters {
@@ -98,9 +98,15 @@ impl LayerPoint {
     }
 }
 
-/// The variable of a learned number, which may be called as a matrix is.
+/// The matrices of a layer.
+pub const MATRICES: [&str; 4] = ["w1", "w2", "wv", "wo"];
+
+/// In front of the name of a learned number, which may be called as a matrix is.
+pub const NUMBER: &str = "number ";
+
+/// The variable of a learned number.
 pub fn number_of(parameter: &str) -> String {
-    format!("number {parameter}")
+    format!("{NUMBER}{parameter}")
 }
 
 /// The variables of a gate.

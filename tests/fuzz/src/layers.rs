@@ -262,17 +262,24 @@ fn run_all() {{
     )
 }
 
+/// What a layer may call a variable: names of recipes that meet its own have a `_` more.
+fn possible_names(variable: &str) -> Vec<String> {
+    match (variable.strip_prefix(layer::NUMBER), variable.split_once('.')) {
+        (Some(number), _) if layer::MATRICES.contains(&number) => vec![format!("{number}_")],
+        (Some(number), _) => vec![format!("{number}_"), number.to_string()],
+        (None, Some((gate, part))) => {
+            vec![format!("gate_{gate}.{part}"), format!("gate_{gate}_.{part}"), format!("{gate}.{part}")]
+        }
+        (None, None) => vec![variable.to_string()],
+    }
+}
+
 /// What runs a layer: y, force, ∂z and the gradients of all variables, by the kernel and by tensor operations.
 fn runner(i: usize, has_states: bool, names: &[String]) -> String {
     let variables: String = names
         .iter()
         .map(|name| {
-            let (base, rest) =
-                name.split_once('.').map_or((name.as_str(), String::new()), |(b, r)| (b, format!(".{r}")));
-            let known = match rest.is_empty() {
-                true => vec![name.clone()],
-                false => vec![format!("gate_{base}{rest}"), format!("gate_{base}_{rest}"), format!("{base}{rest}")],
-            };
+            let known = possible_names(name);
             format!("        (vec!{known:?}, input.array()),\n")
         })
         .collect();
