@@ -60,6 +60,37 @@ const RECIPES: &[(&str, &str)] = &[
     ("query_alone", "local l() { E = sum(q) } global g() { F = E } optimizer gd; values tied;"),
     // A Hessian that is 0.
     ("no_curvature", "local dot; global g() { F = sum(E) } optimizer newton(eps = 1);"),
+    // Matrices of systems: vectors and sums inside and outside of other sums.
+    ("sum_times_squares", "local dot; global g() { F = sum(E) * sum(E^2) } optimizer newton(eps = 1); values tied;"),
+    (
+        "one_over_mean",
+        "local dot; global g() { F = 1 / (sum(1 + E^2) / sum(1)) } optimizer newton(eps = 1); values tied;",
+    ),
+    (
+        "sum_of_sums",
+        "local l() { E = sum(q^2) } global g() { F = sum(sum(E)) } optimizer newton(eps = 1); values tied;",
+    ),
+    (
+        "sum_over_squares",
+        "local dot; global g() { F = sum(E) / (1 + sum(E^2)) } optimizer newton(eps = 1); values tied;",
+    ),
+    (
+        "query_alone_squared",
+        "local l() { E = dot(exp(q), q) } global g() { F = E^2 } optimizer newton(eps = 1); values tied;",
+    ),
+    (
+        "over_sum_of_query",
+        "local l() { E = dot(q, k) / sum(sigmoid(q)) } global g() { F = sum(E) } optimizer newton(eps = 1); values tied;",
+    ),
+    // A sum over components of a sum over tokens of a matrix.
+    (
+        "absolute_norm_times_dot",
+        "local l() { E = norm(q, 1) * dot(q, k) } global g() { F = sum(E^2) } optimizer gd; values tied;",
+    ),
+    (
+        "dot_times_sum",
+        "local l() { E = -(dot(q, k) * sum(k)) } global g() { F = sum(sigmoid(E)) + sum(E) } optimizer gd; values tied;",
+    ),
 ];
 
 const SIZES: [(usize, usize, usize); 5] = [(5, 5, 4), (1, 1, 3), (2, 7, 3), (50, 50, 2), (6, 6, 1)];

@@ -6,7 +6,8 @@
 //! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
 
 use super::balanced::Balanced;
-use super::graph::{self, Entry, Fold, Graph, Id, Linear, Map, Misfit};
+use super::graph::{self, Fold, Graph, Id, Linear, Map, Misfit};
+use super::matrix::Matrix;
 use super::schedule::{Domain, Output};
 use super::separate::{Product, mixes, separate};
 use crate::derive::at_axes;
@@ -294,7 +295,7 @@ impl Lowering {
     }
 
     /// The product of numbers per pair, 0 at what is not seen: a loop leaves such pairs out, a matrix product does not.
-    fn tile(&mut self, factors: &[Id]) -> Id {
+    pub(super) fn tile(&mut self, factors: &[Id]) -> Id {
         let visible = self.graph.input(&Leaf::visible(Axis::N));
         if factors.is_empty() {
             return visible;
@@ -511,105 +512,11 @@ impl Lowering {
         let (row, column) = (system.row, system.column);
         let mut matrix = Vec::new();
         for term in system.matrix.terms() {
-            matrix.extend(self.entries(&term, row, column)?);
+            matrix.extend(Matrix { row, column }.entries(&term, self)?);
         }
         let right = self.lower(&traverse::rename(&system.right, row, column))?;
         Ok(self.graph.solve(matrix, right)?)
     }
-
-    /// One summand of a matrix along `row` and `column`.
-    fn entries(&mut self, term: &Expr, row: Axis, column: Axis) -> Result<Vec<Entry>, Unsupported> {
-        let factors = term.factors();
-        let is_identity = |f: &Expr| f.as_leaf().is_some_and(Leaf::is_identity);
-        if let Some(at) = factors.iter().position(is_identity) {
-            let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone());
-            let diagonal = traverse::rename(&Expr::mul(others), row, column);
-            return Ok(vec![Entry::Diagonal(self.lower(&diagonal)?)]);
-        }
-        // Sums inside of a product are multiplied out: Σ of a sum, a number times a sum.
-        let is_matrix = |f: &Expr| f.has_axis(row) && f.has_axis(column);
-        match factors.iter().position(is_matrix) {
-            None => {
-                let (left, rest): (Vec<Expr>, Vec<Expr>) = factors.iter().cloned().partition(|f| f.has_axis(row));
-                let left = self.lower(&traverse::rename(&Expr::mul(left), row, column))?;
-                Ok(vec![Entry::Outer(left, self.lower(&Expr::mul(rest))?)])
-            }
-            Some(at) => {
-                let outside = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
-                match factors[at].op() {
-                    Op::Add(terms) => {
-                        let mut all = Vec::new();
-                        for term in terms {
-                            all.extend(self.entries(&term.times(&outside), row, column)?);
-                        }
-                        Ok(all)
-                    }
-                    Op::Sum(token, body) if token.space == Space::Token => {
-                        self.moments_of(&outside, *token, body, row, column)
-                    }
-                    _ => Err(Unsupported::formula("a matrix of its system is neither a sum nor a product of vectors")),
-                }
-            }
-        }
-    }
-
-    /// Σ_token body along `row` and `column`, times `outside`.
-    fn moments_of(
-        &mut self,
-        outside: &Expr,
-        token: Axis,
-        body: &Expr,
-        row: Axis,
-        column: Axis,
-    ) -> Result<Vec<Entry>, Unsupported> {
-        let mut all = Vec::new();
-        for product in matrix_products(body, row, column) {
-            let identity = product.iter().position(|f| f.as_leaf().is_some_and(Leaf::is_identity));
-            if identity.is_some() {
-                let rest = product.iter().filter(|f| !f.as_leaf().is_some_and(Leaf::is_identity)).cloned();
-                let diagonal = traverse::rename(&Expr::mul(rest), row, column);
-                all.push(Entry::Diagonal(self.lower(&outside.times(&Expr::sum(token, &diagonal)))?));
-                continue;
-            }
-            // What stands outside of the sum belongs to the vectors too, where it extends along their axes.
-            let factors = product.into_iter().chain(outside.factors());
-            let (left, rest): (Vec<Expr>, Vec<Expr>) = factors.partition(|f| f.has_axis(row));
-            let (right, numbers): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|f| f.has_axis(column));
-            if left.iter().any(|f| f.has_axis(column)) {
-                return Err(Unsupported::formula("a matrix of its system does not separate into vectors".to_string()));
-            }
-            let at_n = |e: &Expr| traverse::rename(&traverse::rename(e, row, column), token, Axis::N);
-            let [left, right] = [left, right].map(|side| at_n(&Expr::mul(side)));
-            let weight = self.lower(&at_n(&Expr::mul(numbers)))?;
-            let weight = self.tile(&self.graph.factors(weight));
-            let (left, right) = (self.lower(&left)?, self.lower(&right)?);
-            all.push(Entry::Moment(weight, left, right));
-        }
-        Ok(all)
-    }
-}
-
-/// A matrix under a sum over tokens as products of factors along one of its axes each, as far as that goes.
-fn matrix_products(body: &Expr, row: Axis, column: Axis) -> Vec<Vec<Expr>> {
-    let is_matrix = |f: &Expr| f.has_axis(row) && f.has_axis(column);
-    let is_identity = |f: &Expr| f.as_leaf().is_some_and(Leaf::is_identity);
-    let mut done: Vec<Vec<Expr>> = vec![vec![]];
-    for factor in body.factors() {
-        let choices: Vec<Vec<Expr>> = match factor.op() {
-            Op::Add(terms) if is_matrix(&factor) => {
-                terms.iter().flat_map(|term| matrix_products(term, row, column)).collect()
-            }
-            // Squares, exponentials and sums of both axes come apart as they do elsewhere.
-            _ if is_matrix(&factor) && !is_identity(&factor) => {
-                let products = separate(&factor).unwrap_or_else(|| vec![Product::of(&factor)]);
-                products.into_iter().map(|product| product.factors).collect()
-            }
-            _ => vec![vec![factor.clone()]],
-        };
-        done =
-            done.iter().flat_map(|left| choices.iter().map(|right| [left.clone(), right.clone()].concat())).collect();
-    }
-    done
 }
 
 /// The term with its token axis called `N` and its component axis called `E`.
@@ -644,7 +551,12 @@ fn canonical_axis(axis: Axis) -> Axis {
 fn contracted_inside(axis: Axis, factors: &[Expr]) -> Option<Expr> {
     let is_matrix = |f: &Expr| f.axes().iter().filter(|a| a.space == Space::Head).count() > 1;
     let at = factors.iter().position(is_matrix)?;
-    let Op::Sum(token, body) = factors[at].op() else { return None };
+    // Σ_e Σ_n B = Σ_n Σ_e B first, where the matrix is a sum over components itself.
+    let matrix = match factors[at].op() {
+        Op::Sum(inner, body) if inner.space == Space::Head => contracted_inside(*inner, &body.factors())?,
+        _ => factors[at].clone(),
+    };
+    let Op::Sum(token, body) = matrix.op() else { return None };
     // One way only: components go inside, tokens and queries outside.
     if axis.space != Space::Head || token.space == Space::Head {
         return None;

@@ -10,6 +10,7 @@
 mod balanced;
 pub mod graph;
 pub mod lower;
+mod matrix;
 mod merge;
 pub mod schedule;
 mod separate;

@@ -6,7 +6,7 @@ use super::slopes::value;
 use crate::calculus;
 use crate::check::{Recipe, inputs};
 use crate::derive::{self, Backward, Derivation, EnergyBackward};
-use crate::interpret::{Head, HeadDropout, HeadSize, run_head};
+use crate::interpret::{Head, HeadDropout, HeadSize, Precision, run_head};
 use crate::ir::eval::{Env, Sizes, evaluate_all};
 use crate::ir::sample::Random;
 use crate::ir::tensor::Tensor;
@@ -15,7 +15,7 @@ use crate::plan::schedule::{Domain, Pass};
 use crate::plan::{self, Unsupported, Valid};
 use crate::primitives::decay;
 use crate::primitives::dropout::Dropout;
-use crate::primitives::real::Real;
+
 use crate::primitives::visible::Visible;
 use crate::simplify::Options;
 use std::collections::BTreeMap;
@@ -234,13 +234,13 @@ impl Case {
     }
 
     /// The same by the plan interpreter, with the passes its mask asks for.
-    pub fn planned<T: Real>(&self, env: &Env, visible: &Visible) -> Values {
+    pub fn planned<T: Precision>(&self, env: &Env, visible: &Visible) -> Values {
         let passes = self.plan.passes_for(std::slice::from_ref(visible), self.dropout.is_some());
         self.planned_by::<T>(passes, env, visible)
     }
 
     /// The same by given passes.
-    pub fn planned_by<T: Real>(&self, passes: [&Pass; 5], env: &Env, visible: &Visible) -> Values {
+    pub fn planned_by<T: Precision>(&self, passes: [&Pass; 5], env: &Env, visible: &Visible) -> Values {
         let [forward, energy, backward, constants, energy_backward] = passes;
         let size = head_size(env);
         let inputs: BTreeMap<String, Vec<T>> =

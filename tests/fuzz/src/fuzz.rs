@@ -102,10 +102,8 @@ impl Look {
             }
             Look::Interpreted => match interpreted::compiled(checked)? {
                 Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
-                Err(why) => {
-                    tally.unsupport(&why);
-                    Ok(())
-                }
+                // The interpreter runs every recipe.
+                Err(why) => Err(Failure::Broken { command: "plan".to_string(), detail: why }),
             },
         }
     }
