@@ -293,19 +293,24 @@ impl<T: Real> Machine<'_, '_, T> {
         out
     }
 
-    /// Folds inside of a block start at 0; those over queries go on.
+    /// Folds inside of a block start with nothing; those over queries go on.
     fn start_folds(&mut self, l: &Prepared<T>) {
-        for Folded { to, .. } in l.folds.iter().filter(|fold| fold.axis != Axis::T) {
+        for Folded { to, fold, .. } in l.folds.iter().filter(|fold| fold.axis != Axis::T) {
             let Array::Store(store) = to.array else { continue };
             let start = self.block.rows.start * to.per_query;
             let length = self.block.rows.len() * (to.per_row + to.per_query);
-            self.stores[store][start..start + length].fill(T::ZERO);
+            let nothing = match fold {
+                Fold::Sum => T::ZERO,
+                Fold::Max => -T::INFINITY,
+            };
+            self.stores[store][start..start + length].fill(nothing);
         }
     }
 
     /// What a query that sees nothing has: 0 everywhere.
     fn blank(&mut self, l: &Prepared<T>, row: usize) {
-        for (_, to) in &l.stores {
+        let folds = l.folds.iter().filter(|fold| fold.axis != Axis::T).map(|fold| &fold.to);
+        for to in l.stores.iter().map(|(_, to)| to).chain(folds) {
             let Array::Store(store) = to.array else { continue };
             let start = row * to.per_row + (self.block.rows.start + row) * to.per_query;
             self.stores[store][start..start + to.per_row + to.per_query].fill(T::ZERO);
@@ -395,7 +400,7 @@ impl<T: Real> Machine<'_, '_, T> {
         let own = &mut out[start..start + to.length(at, self.size.head)];
         match of {
             Summand::Product { numbers, vectors } => self.sum_products(numbers, vectors, *axis, at, own),
-            Summand::Value(x) if domain == Domain::Triple => self.fold_group(*axis, self.fetch(x, at), at, own),
+            Summand::Value(x) if domain == Domain::Triple => self.fold_group(*fold, *axis, self.fetch(x, at), at, own),
             Summand::Value(x) if to.extent == Extent::One => {
                 let along = along(*fold, self.fetch(x, at), at.length);
                 own[0] = if *is_total { own[0] + along } else { along };
@@ -409,15 +414,28 @@ impl<T: Real> Machine<'_, '_, T> {
         self.stores[store] = out;
     }
 
-    /// A sum over some of several tokens side by side.
-    fn fold_group(&self, axis: Axis, value: Operand<T>, at: &At, out: &mut [T]) {
+    /// A fold of some of several tokens side by side.
+    fn fold_group(&self, fold: Fold, axis: Axis, value: Operand<T>, at: &At, out: &mut [T]) {
         let head = self.size.head;
-        match (axis, value) {
-            (Axis::E, Operand::Number(x)) => out.fill(x * T::of(head as f64)),
-            (Axis::E, Operand::Vector(xs)) => in_lanes(Totals { of: xs, length: head, out }),
-            (Axis::N, Operand::Number(x)) => add_number(out, x * T::of((at.length / head.max(1)) as f64)),
-            (_, Operand::Number(x)) => add_number(out, x),
-            (_, Operand::Vector(xs)) => in_lanes(Added { vectors: xs, out }),
+        match (fold, axis, value) {
+            (Fold::Sum, Axis::E, Operand::Number(x)) => out.fill(x * T::of(head as f64)),
+            (Fold::Sum, Axis::E, Operand::Vector(xs)) => in_lanes(Totals { of: xs, length: head, out }),
+            (Fold::Sum, Axis::N, Operand::Number(x)) => {
+                add_number(out, x * T::of((at.length / head.max(1)) as f64));
+            }
+            (Fold::Sum, _, Operand::Number(x)) => add_number(out, x),
+            (Fold::Sum, _, Operand::Vector(xs)) => in_lanes(Added { vectors: xs, out }),
+            (Fold::Max, Axis::E, Operand::Number(x)) => out.fill(x),
+            (Fold::Max, _, Operand::Number(x)) => out.iter_mut().for_each(|own| *own = own.larger(x)),
+            (Fold::Max, Axis::E, Operand::Vector(xs)) => {
+                let tokens = out.iter_mut().zip(xs.chunks_exact(head.max(1)));
+                tokens.for_each(|(own, x)| *own = along(Fold::Max, Operand::Vector(x), head));
+            }
+            (Fold::Max, _, Operand::Vector(xs)) => {
+                for token in xs.chunks_exact(head.max(1)) {
+                    out.iter_mut().zip(token).for_each(|(own, x)| *own = own.larger(*x));
+                }
+            }
         }
     }
 

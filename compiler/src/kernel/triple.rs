@@ -174,7 +174,15 @@ impl Context<'_> {
         let starts = l.folds.iter().map(|&id| {
             let (array, row) = (self.array(id), self.row(id));
             match Domain::of(self.graph.axes(id)) {
-                Domain::RowVector => quote!(#array[(#row) * head..(#row) * head + head].fill(0.0);),
+                Domain::RowVector => {
+                    let nothing = match self.graph[id].op {
+                        Op::Fold(Fold::Max, ..) => {
+                            quote!(if visible[block.start + r].is_empty() { 0.0 } else { f32::NEG_INFINITY })
+                        }
+                        _ => quote!(0.0),
+                    };
+                    quote!(#array[(#row) * head..(#row) * head + head].fill(#nothing);)
+                }
                 _ => quote!(),
             }
         });
@@ -260,14 +268,26 @@ impl Context<'_> {
         let maps = views.iter().map(|&view| self.row_definitions(l, view, |id| has(id, Axis::N)));
         let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         for &id in &l.folds {
-            let Op::Fold(_, _, x) = self.graph[id].op else { continue };
+            let Op::Fold(fold, _, x) = self.graph[id].op else { continue };
             if Domain::of(self.graph.axes(id)) == Domain::RowVector {
                 for &view in views {
                     let (sum, slice) = (self.accumulator(id, view), self.slice(id, l.domain, view, true));
-                    let next = self.added(&quote!(#sum), x, view);
-                    before.extend(quote!(let mut #sum = Lanes::all(simd, 0.0);));
+                    let (start, next, end) = match fold {
+                        Fold::Sum => {
+                            (quote!(0.0), self.added(&quote!(#sum), x, view), quote!(#sum.add_to(#slice, at);))
+                        }
+                        Fold::Max => {
+                            let x = self.in_lanes(x, view);
+                            let end = quote! {
+                                let own = #slice;
+                                Lanes::load(simd, own, at).larger(#sum).store(own, at);
+                            };
+                            (quote!(f32::NEG_INFINITY), quote!(#x.larger(#sum)), end)
+                        }
+                    };
+                    before.extend(quote!(let mut #sum = Lanes::all(simd, #start);));
                     inside.extend(quote!(#sum = #next;));
-                    after.extend(quote!(#sum.add_to(#slice, at);));
+                    after.extend(end);
                 }
             } else {
                 let (array, vector) = (self.array(id), vector_of(names::value(id)));

@@ -38,6 +38,11 @@ pub fn balanced(derivation: &Derivation, backward: &Backward) -> Vec<Balanced> {
 }
 
 impl Lowering {
+    /// Whether a name is the cotangent of some weights' scores.
+    pub(super) fn is_balanced(&self, leaf: &Leaf) -> bool {
+        self.balanced.iter().any(|b| b.leaf.same_input(leaf))
+    }
+
     /// The value of a name, with what rounding leaves of its sum over tokens taken back if it is a ∂s from a loop.
     pub(super) fn evened(&mut self, leaf: &Leaf, id: Id) -> Result<Id, Unsupported> {
         let own = self.balanced.iter().find(|b| b.leaf.same_input(leaf) && b.kind == Entropy::Shannon);

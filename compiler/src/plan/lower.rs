@@ -6,10 +6,12 @@
 //! power. So a common factor of a row, like one over the sum of exponentials, leaves the matrix product by itself.
 
 use super::balanced::Balanced;
+use super::contract::contracted;
 use super::graph::{self, Fold, Graph, Id, Linear, Map, Misfit};
 use super::matrix::Matrix;
 use super::schedule::{Domain, Output};
-use super::separate::{Product, mixes, separate};
+use super::separate::{Product, compares, mixes, separate};
+use super::shift::{Degrees, Shifted};
 use crate::derive::at_axes;
 use crate::ir::memo::Seen;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, System, rational, traverse};
@@ -61,9 +63,9 @@ type Lowered = Result<Id, Unsupported>;
 pub struct Lowering {
     pub graph: Graph,
     definitions: Vec<(Leaf, Expr)>,
-    known: HashMap<Expr, Id>,
+    known: HashMap<Expr, Shifted>,
     /// Whether sums with linear coefficients become scans.
-    is_scanning: bool,
+    pub(super) is_scanning: bool,
     /// Squared distances that something other than a sum looks at: they must be right near 0.
     sharp: HashSet<Expr>,
     /// Cotangents that sum to 0 over the tokens of a row.
@@ -101,13 +103,19 @@ impl Lowering {
 
     /// A term as a value; its axes are the query, one token axis and one component axis at most.
     pub fn lower(&mut self, e: &Expr) -> Lowered {
+        let value = self.shifted(e)?;
+        Ok(self.applied(&value))
+    }
+
+    /// The same, with its exponentials carried along.
+    fn shifted(&mut self, e: &Expr) -> Result<Shifted, Unsupported> {
         let e = canonical(e)?;
-        if let Some(&id) = self.known.get(&e) {
-            return Ok(id);
+        if let Some(known) = self.known.get(&e) {
+            return Ok(known.clone());
         }
-        let id = self.compute(&e)?;
-        self.known.insert(e, id);
-        Ok(id)
+        let value = self.compute(&e)?;
+        self.known.insert(e, value.clone());
+        Ok(value)
     }
 
     /// A value as an output, along the axes of its domain. It is always computed: a query that sees nothing has nothing,
@@ -134,67 +142,104 @@ impl Lowering {
         }
     }
 
-    fn compute(&mut self, e: &Expr) -> Lowered {
-        match e.op() {
-            Op::Const(c) => Ok(self.graph.number(c)),
-            Op::Leaf(leaf) => self.leaf(leaf),
+    fn compute(&mut self, e: &Expr) -> Result<Shifted, Unsupported> {
+        Ok(match e.op() {
+            Op::Const(c) => Shifted::plain(self.graph.number(c)),
+            Op::Leaf(leaf) => self.leaf(leaf)?,
             Op::Add(terms) => {
-                let ids = self.all(terms)?;
-                Ok(self.graph.add(&ids))
+                let terms = self.all_shifted(terms)?;
+                self.total_of(&terms)
             }
             Op::Mul(factors) => {
-                let ids = self.all(factors)?;
-                Ok(self.graph.mul(&ids))
+                let factors = self.all_shifted(factors)?;
+                self.product(&factors)
             }
             Op::Pow(x, r) => {
-                let x = self.lower(x)?;
-                Ok(self.graph.map(Map::Pow(r.clone()), &[x]))
+                let x = self.shifted(x)?;
+                self.power(&x, r)
             }
-            Op::Call(func, x) => {
-                if let Some((axis, scores)) = e.as_log_sum_exp().filter(|(axis, _)| axis.space == Space::Token) {
-                    return self.smoothmax(&Entropy::Shannon, axis, &scores);
-                }
-                let x = self.lower(x)?;
-                Ok(self.graph.map(Map::Call(*func), &[x]))
-            }
+            Op::Call(func, x) => self.call(e, *func, x)?,
             Op::Select(parts) => {
-                let ids = self.all(&parts[..])?;
-                Ok(self.graph.map(Map::Select, &ids))
+                let [a, b, x, y] = &**parts;
+                let [a, b, x, y] = [self.shifted(a)?, self.shifted(b)?, self.shifted(x)?, self.shifted(y)?];
+                self.chosen([&a, &b, &x, &y])
             }
             Op::Weights(kind, axis, scores) => {
                 let weights = self.weights(kind, &traverse::rename(scores, *axis, Axis::N))?;
-                Ok(self.normalized(&weights))
+                Shifted::plain(self.normalized(&weights))
             }
-            Op::SmoothMax(kind, axis, scores) => self.smoothmax(kind, *axis, scores),
-            Op::Solve(system) => self.solve(system),
-            Op::Sum(axis, body) => self.sum(*axis, body),
+            Op::SmoothMax(kind, axis, scores) => Shifted::plain(self.smoothmax(kind, *axis, scores)?),
+            Op::Solve(system) => Shifted::plain(self.solve(system)?),
+            Op::Sum(axis, body) => self.sum(*axis, body)?,
+        })
+    }
+
+    fn call(&mut self, e: &Expr, func: Func, x: &Expr) -> Result<Shifted, Unsupported> {
+        if let Some((axis, scores)) = e.as_log_sum_exp().filter(|(axis, _)| axis.space == Space::Token) {
+            return Ok(Shifted::plain(self.smoothmax(&Entropy::Shannon, axis, &scores)?));
         }
+        if func == Func::Exp {
+            let mut terms = Vec::new();
+            for term in x.terms() {
+                let (degree, rest) = term.split_coefficient();
+                terms.push((self.lower(&rest)?, degree));
+            }
+            return Ok(self.exponential(&terms));
+        }
+        let x = self.shifted(x)?;
+        Ok(match func {
+            Func::Log => Shifted::plain(self.logarithm(&x)),
+            Func::Abs => Shifted { mantissa: self.graph.map(Map::Call(func), &[x.mantissa]), degrees: x.degrees },
+            Func::Sign => Shifted::plain(self.graph.map(Map::Call(func), &[x.mantissa])),
+            _ => {
+                let x = self.applied(&x);
+                Shifted::plain(self.graph.map(Map::Call(func), &[x]))
+            }
+        })
     }
 
-    fn all(&mut self, terms: &[Expr]) -> Result<Vec<Id>, Unsupported> {
-        terms.iter().map(|x| self.lower(x)).collect()
+    fn all_shifted(&mut self, terms: &[Expr]) -> Result<Vec<Shifted>, Unsupported> {
+        terms.iter().map(|x| self.shifted(x)).collect()
     }
 
-    fn leaf(&mut self, leaf: &Leaf) -> Lowered {
+    fn leaf(&mut self, leaf: &Leaf) -> Result<Shifted, Unsupported> {
         let defined = self.definitions.iter().find(|(known, _)| known.same_input(leaf)).cloned();
         match defined {
             Some((known, value)) => {
-                let id = self.lower(&at_axes(&value, &known.axes, &leaf.axes))?;
-                self.evened(leaf, id)
+                let value = at_axes(&value, &known.axes, &leaf.axes);
+                match self.is_balanced(leaf) {
+                    false => self.shifted(&value),
+                    true => {
+                        let id = self.lower(&value)?;
+                        Ok(Shifted::plain(self.evened(leaf, id)?))
+                    }
+                }
             }
             // Scans serve where nothing is dropped.
-            None if leaf.role == Role::Kept && self.is_scanning => Ok(self.graph.number(&rational::int(1))),
-            None => Ok(self.graph.input(leaf)),
+            None if leaf.role == Role::Kept && self.is_scanning => {
+                Ok(Shifted::plain(self.graph.number(&rational::int(1))))
+            }
+            None => Ok(Shifted::plain(self.graph.input(leaf))),
         }
     }
 
     // Sums.
 
     /// Σ_axis body.
-    fn sum(&mut self, axis: Axis, body: &Expr) -> Lowered {
+    fn sum(&mut self, axis: Axis, body: &Expr) -> Result<Shifted, Unsupported> {
         if let Some(distance) = self.distance(axis, body)? {
-            return Ok(distance);
+            return Ok(Shifted::plain(distance));
         }
+        match self.sum_of_products(axis, body) {
+            Err(Unsupported::Formula(why)) if compares(body.axes()) => match contracted(axis, body.factors()) {
+                Some(e) => self.shifted(&e),
+                None => Err(Unsupported::Formula(why)),
+            },
+            other => other,
+        }
+    }
+
+    fn sum_of_products(&mut self, axis: Axis, body: &Expr) -> Result<Shifted, Unsupported> {
         let Some(products) = separate(body) else {
             return self.sum_of_product(axis, &Product::of(body)).map_err(|why| match why {
                 Unsupported::Formula(why) if !why.starts_with(TOO_LONG) => {
@@ -207,40 +252,53 @@ impl Lowering {
         for product in &products {
             terms.push(self.sum_of_product(axis, product)?);
         }
-        Ok(self.graph.add(&terms))
+        Ok(self.total_of(&terms))
     }
 
-    fn sum_of_product(&mut self, axis: Axis, product: &Product) -> Lowered {
+    fn sum_of_product(&mut self, axis: Axis, product: &Product) -> Result<Shifted, Unsupported> {
         let is_inside = |f: &Expr| f.has_axis(axis);
         let (inside, outside): (Vec<Expr>, Vec<Expr>) = product.factors.iter().cloned().partition(is_inside);
         let inner = match (self.centred(axis, &inside)?, product.is_pure) {
-            (Some(centred), _) => centred,
+            (Some(centred), _) => Shifted::plain(centred),
             (None, true) => self.contraction(axis, &inside)?,
             (None, false) => match contracted_inside(axis, &inside) {
-                Some(e) => self.lower(&e)?,
+                Some(e) => self.shifted(&e)?,
                 None => {
-                    let body = canonical(&Expr::mul(inside))?;
-                    let axis = canonical_axis(axis);
-                    let body = self.lower(&body)?;
-                    self.graph.fold(Fold::Sum, axis, body)
+                    let body = self.shifted(&canonical(&Expr::mul(inside))?)?;
+                    self.folded(canonical_axis(axis), &body)
                 }
             },
         };
-        let mut factors = self.all(&outside)?;
+        let mut factors = self.all_shifted(&outside)?;
         factors.push(inner);
-        Ok(self.graph.mul(&factors))
+        Ok(self.product(&factors))
+    }
+
+    /// Σ_axis as a loop.
+    fn folded(&mut self, axis: Axis, body: &Shifted) -> Shifted {
+        let (factor, degrees) = self.shifted_along(axis, &body.degrees);
+        let body = self.graph.mul(&factor.into_iter().chain([body.mantissa]).collect::<Vec<Id>>());
+        Shifted { mantissa: self.graph.fold(Fold::Sum, axis, body), degrees }
     }
 
     /// Σ_axis of a product of factors that all have the axis and do not mix.
-    fn contraction(&mut self, axis: Axis, factors: &[Expr]) -> Lowered {
+    fn contraction(&mut self, axis: Axis, factors: &[Expr]) -> Result<Shifted, Unsupported> {
         if let (Space::Head, Some(swapped)) = (axis.space, swapped_sums(axis, factors)) {
-            return self.lower(&swapped);
+            return self.shifted(&swapped);
         }
         // Factors are taken apart further once lowered: weights are a tile and a number per row. What has come apart may
         // no longer have the axis. They are not multiplied here, which would join what has been separated.
         let factors = canonical_factors(factors)?;
         let axis = canonical_axis(axis);
-        let ids: Vec<Id> = self.all(&factors)?.into_iter().flat_map(|id| self.graph.factors(id)).collect();
+        let values = self.all_shifted(&factors)?;
+        let degrees = values.iter().fold(Degrees::default(), |all, value| all.plus(&value.degrees));
+        let (weight, degrees) = self.shifted_along(axis, &degrees);
+        if weight.is_some_and(|weight| mixes(self.graph.axes(weight))) {
+            let body = self.product(&values);
+            return Ok(self.folded(axis, &body));
+        }
+        let mantissas = values.iter().map(|value| value.mantissa).chain(weight);
+        let ids: Vec<Id> = mantissas.flat_map(|id| self.graph.factors(id)).collect();
         let (ids, free) = self.split(ids, axis);
         let axes = ids.iter().fold(AxisSet::EMPTY, |set, id| set.union(self.graph.axes(*id)));
         let has = |along: Axis| axes.contains(along);
@@ -286,7 +344,7 @@ impl Lowering {
                 }
             },
         };
-        Ok(self.graph.mul(&[free, vec![inner]].concat()))
+        Ok(Shifted { mantissa: self.graph.mul(&[free, vec![inner]].concat()), degrees })
     }
 
     /// The values that extend along an axis, and the others.

@@ -8,12 +8,14 @@
 //! one rule is the whole checkpointing policy.
 
 mod balanced;
+mod contract;
 pub mod graph;
 pub mod lower;
 mod matrix;
 mod merge;
 pub mod schedule;
 mod separate;
+mod shift;
 pub mod text;
 pub mod validate;
 

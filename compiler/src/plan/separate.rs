@@ -28,7 +28,7 @@ pub fn mixes(axes: AxisSet) -> bool {
 }
 
 /// Whether a value extends along two tokens or two components.
-fn compares(axes: AxisSet) -> bool {
+pub fn compares(axes: AxisSet) -> bool {
     [Space::Token, Space::Head].iter().any(|space| axes.iter().filter(|a| a.space == *space).count() > 1)
 }
 
@@ -109,7 +109,7 @@ fn exponentials(factor: &Expr, most: usize) -> Option<Vec<Expr>> {
 }
 
 /// One factor as a sum of products.
-fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
+pub fn alternatives(factor: &Expr, most: usize) -> Option<Vec<Product>> {
     let alone = |is_pure| Some(vec![Product { factors: vec![factor.clone()], is_pure }]);
     if !mixes(factor.axes()) {
         return alone(true);

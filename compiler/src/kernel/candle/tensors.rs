@@ -97,6 +97,11 @@ fn value(subject: &Subject, id: Id) -> Result<TokenStream, Unsupported> {
             let y = x(y);
             quote!(#y.sum_keepdim(4)?)
         }
+        // Where exponents are measured from: what is made of it does not depend on it.
+        Op::Fold(Fold::Max, axis, y) if *axis == Axis::E => {
+            let y = x(y);
+            quote!(#y.max_keepdim(4)?.detach())
+        }
         Op::Dot { row, key } => {
             let (row, key) = (x(row), x(key));
             quote!(tensor::dot(&#row, &#key)?)
