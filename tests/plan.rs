@@ -26,8 +26,8 @@ fn plans_compute_what_the_formulas_say() {
                 let tolerance = if case.recipe().constraints.is_empty() { TOLERANCE } else { CONSTRAINED };
                 let expected = case.reference(&env);
                 agree(&what, &expected, &case.planned::<f64>(&env, &visible), tolerance);
-                if case.plan.scan.is_some() {
-                    let tiles = case.planned_by::<f64>(case.plan.passes(), &env, &visible);
+                if case.plan.scans.is_some() {
+                    let tiles = case.planned_by::<f64>(&case.plan.tiles, &env, &visible);
                     agree(&what, &expected, &tiles, tolerance);
                 }
             }

@@ -109,7 +109,7 @@ fn plans_of_unseen_recipes_compute_what_the_formulas_say() {
                     let what = format!("{name} {size:?} {mask}");
                     let expected = case.reference(&env);
                     agree(&what, &expected, &case.planned::<f64>(&env, &visible), 1e-8);
-                    agree(&what, &expected, &case.planned_by::<f64>(case.plan.passes(), &env, &visible), 1e-8);
+                    agree(&what, &expected, &case.planned_by::<f64>(&case.plan.tiles, &env, &visible), 1e-8);
                 }
             }
         });

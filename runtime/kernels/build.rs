@@ -32,18 +32,23 @@ fn main() {
     std::fs::write(out.join("kernels.rs"), kernels + &find).expect("kernels can be written");
 }
 
+/// The gradients of a structure as rows of a list.
+fn owned(fields: &[Field]) -> String {
+    let row = |Field { field, name, is_number }: &Field| {
+        format!("                Gradient {{ name: {name:?}, values: gradients.{field}, is_number: {is_number} }},\n")
+    };
+    fields.iter().map(row).collect()
+}
+
 /// A `Kernel` around the module of a recipe.
 fn kernel(recipe: &Recipe) -> String {
     let options = Options::default();
     let derivation = derive::derive(recipe, &options);
     let plan = plan::plan(&derivation, &options).expect("a compiled recipe has a plan");
-    let Interface { inputs, gradients } = interface(&plan);
+    let Interface { inputs, gradients, energy_gradients } = interface(&plan);
     let inputs: String =
         inputs.iter().map(|(field, input)| format!("            {field}: (call.tensor)({input:?}),\n")).collect();
-    let rows = gradients.iter().map(|Field { field, name, is_number }| {
-        format!("                Gradient {{ name: {name:?}, values: gradients.{field}, is_number: {is_number} }},\n")
-    });
-    let owned: String = rows.collect();
+    let (owned, owned_of_energy) = (owned(&gradients), owned(&energy_gradients));
     let rows = gradients.iter().map(|Field { field, name, is_number }| {
         format!("                ({name:?}, &self.gradients.{field}[..], {is_number}),\n")
     });
@@ -54,7 +59,7 @@ fn kernel(recipe: &Recipe) -> String {
         "#[allow(non_snake_case)]
 pub mod {name} {{
     use crate::recipes::{name} as kernel;
-    use crate::{{Call, GRAD_OUT, Gradient, Kernel, Saved, Session}};
+    use crate::{{Call, GRAD_ENERGY, GRAD_OUT, Gradient, Kernel, Saved, Session}};
 
     pub struct Compiled;
 
@@ -136,6 +141,15 @@ pub mod {name} {{
             kernel::backward(&size, &visible(call), &inputs(call), given, own(saved), &mut gradients);
             vec![
 {owned}            ]
+        }}
+
+        fn energy_backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient> {{
+            let size = size(call);
+            let mut gradients = kernel::EnergyGradients::new(&size);
+            let given = (call.tensor)(GRAD_ENERGY);
+            kernel::energy_backward(&size, &visible(call), &inputs(call), given, own(saved), &mut gradients);
+            vec![
+{owned_of_energy}            ]
         }}
     }}
 }}

@@ -33,10 +33,8 @@ pub struct Problem {
     pub dropout: Option<(u64, f64)>,
 }
 
-/// The cotangent of the direction.
-pub use energy_kernels::GRAD_OUT;
-/// The cotangent of the energy; no recipe can call a parameter so.
-pub const GRAD_ENERGY: &str = "cotangent of the energy";
+/// The cotangents of the direction and of the energy.
+pub use energy_kernels::{GRAD_ENERGY, GRAD_OUT};
 
 impl Problem {
     /// An input over all heads.

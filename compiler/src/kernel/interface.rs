@@ -10,8 +10,10 @@ use proc_macro2::Ident;
 pub struct Interface {
     /// The fields of `Inputs`, and the inputs they hold.
     pub inputs: Vec<(String, String)>,
-    /// The fields of `Gradients`.
+    /// The fields of `Gradients`, those of the direction.
     pub gradients: Vec<Field>,
+    /// The fields of `EnergyGradients`.
+    pub energy_gradients: Vec<Field>,
 }
 
 /// A gradient.
@@ -40,6 +42,7 @@ pub fn interface(plan: &Plan) -> Interface {
         inputs: inputs
             .map(|l| (names::input_field(&l).to_string(), l.name.trim_end_matches('₀').to_string()))
             .collect(),
-        gradients: fields(&plan.backward),
+        gradients: fields(&plan.tiles.backward),
+        energy_gradients: fields(&plan.tiles.energy_backward),
     }
 }

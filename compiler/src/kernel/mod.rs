@@ -55,7 +55,7 @@ pub fn representable(plan: &Valid) -> Result<(), Unsupported> {
     }
 }
 
-/// A self-contained kernel over slices: forward, backward and energy.
+/// A self-contained kernel over slices: the direction, the energy, and the gradients of both.
 pub fn cpu(plan: &Valid, derivation: &Derivation) -> String {
     let header = header::header(derivation, DEPENDENCIES);
     let body = kernel(plan, derivation);
@@ -73,9 +73,7 @@ pub fn candle(plan: &Valid, derivation: &Derivation) -> Result<String, Unsupport
 
 fn kernel(plan: &Plan, derivation: &Derivation) -> TokenStream {
     let types = names::types(plan, derivation);
-    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward]);
-    let passes = [&plan.forward, &plan.energy, &plan.backward].into_iter().chain(scans);
-    let passes = passes.filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
+    let passes = names::passes(plan).filter(|p| !p.outputs.is_empty()).map(|p| pass::pass(plan, p));
     let used = names::imports(plan);
     quote! {
         #used

@@ -9,8 +9,8 @@ use crate::check::recipe::ParamValue;
 use crate::derive::Derivation;
 use crate::ir::{Axis, Leaf, Role, Space};
 use crate::plan::graph::{Graph, Id, Op};
-use crate::plan::schedule::{Domain, Output, Pass, Place, Step};
-use crate::plan::{Plan, decay_sums};
+use crate::plan::schedule::{Cotangent, Domain, Output, Pass, Place, Step};
+use crate::plan::{Passes, Plan, decay_sums};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeSet;
@@ -32,9 +32,25 @@ pub fn field(name: &str) -> Ident {
 pub fn input_field(leaf: &Leaf) -> Ident {
     match leaf.role {
         Role::Query | Role::Key => field(leaf.name.trim_end_matches('₀')),
-        Role::Probe if leaf.axes.contains(&Axis::E) => format_ident!("grad_out"),
-        Role::Probe => format_ident!("grad_energy"),
+        Role::Probe if leaf.axes.contains(&Axis::E) => cotangent(Cotangent::OfDirection),
+        Role::Probe => cotangent(Cotangent::OfEnergy),
         _ => field(&leaf.name),
+    }
+}
+
+/// The variable of a cotangent.
+pub fn cotangent(of: Cotangent) -> Ident {
+    match of {
+        Cotangent::OfDirection => format_ident!("grad_out"),
+        Cotangent::OfEnergy => format_ident!("grad_energy"),
+    }
+}
+
+/// The structure of the gradients that start from a cotangent.
+pub fn gradients_type(of: Cotangent) -> Ident {
+    match of {
+        Cotangent::OfDirection => format_ident!("Gradients"),
+        Cotangent::OfEnergy => format_ident!("EnergyGradients"),
     }
 }
 
@@ -155,11 +171,15 @@ fn closure(graph: &Graph, id: Id) -> Vec<Id> {
     found.into_iter().collect()
 }
 
+/// The passes of a kernel.
+pub fn passes(plan: &Plan) -> impl Iterator<Item = &Pass> {
+    [&plan.tiles].into_iter().chain(&plan.scans).flat_map(Passes::of_kernel)
+}
+
 /// All inputs of the public structure: tensors first, then parameters, each once.
 pub fn public_inputs(plan: &Plan) -> Vec<Leaf> {
     let mut leaves: Vec<Leaf> = Vec::new();
-    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward]);
-    for pass in [&plan.forward, &plan.energy, &plan.backward].into_iter().chain(scans) {
+    for pass in passes(plan) {
         for leaf in inputs_of(&plan.graph, pass) {
             let is_public = !matches!(leaf.role, Role::Probe | Role::Size);
             if is_public && !leaves.iter().any(|known| known.same_input(&leaf)) {
@@ -199,8 +219,8 @@ pub fn gradient_fields(plan: &Plan, pass: &Pass) -> Vec<(Ident, String, Domain)>
 
 /// The values that some forward pass saves, but for the direction, which is its output.
 fn saved_values(plan: &Plan) -> Vec<Id> {
-    let scans = plan.scan.iter().flat_map(|s| &s.forward.saved);
-    let mut ids: Vec<Id> = plan.forward.saved.iter().chain(scans).copied().collect();
+    let scans = plan.scans.iter().flat_map(|s| &s.forward.saved);
+    let mut ids: Vec<Id> = plan.tiles.forward.saved.iter().chain(scans).copied().collect();
     ids.sort();
     ids.dedup();
     ids
@@ -226,7 +246,8 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
         quote! { #[doc = #doc] pub #name: Vec<f32> }
     });
-    let gradients = gradients(plan, &plan.backward);
+    let of_direction = gradients(plan, &plan.tiles.backward, Cotangent::OfDirection);
+    let of_energy = gradients(plan, &plan.tiles.energy_backward, Cotangent::OfEnergy);
     // An energy that is the same whatever the tokens are looks at nothing.
     let lifetime = (!public_inputs(plan).is_empty()).then(|| quote!(<'a>));
     quote! {
@@ -243,26 +264,32 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         #[derive(Clone, Debug, Default)]
         pub struct Saved { #(#saved_fields),* }
 
-        #gradients
+        #of_direction
+        #of_energy
     }
 }
 
-fn gradients(plan: &Plan, pass: &Pass) -> TokenStream {
+fn gradients(plan: &Plan, pass: &Pass, of: Cotangent) -> TokenStream {
+    let structure = gradients_type(of);
+    let doc = match of {
+        Cotangent::OfDirection => " The gradients of tokens, learned parameters and gates.",
+        Cotangent::OfEnergy => " The gradients of what the energy depends on, from that of the energy.",
+    };
     let fields = gradient_fields(plan, pass);
     let (names, domains): (Vec<&Ident>, Vec<Domain>) = fields.iter().map(|(field, _, d)| (field, *d)).unzip();
     let docs = domains.iter().map(|d| format!(" {}", layout(*d)));
     let lengths = domains.iter().map(|d| share(*d));
     quote! {
-        /// The gradients of tokens, learned parameters and gates.
+        #[doc = #doc]
         #[derive(Clone, Debug, Default)]
         #[allow(non_snake_case)]
-        pub struct Gradients { #(#[doc = #docs] pub #names: Vec<f32>),* }
+        pub struct #structure { #(#[doc = #docs] pub #names: Vec<f32>),* }
 
-        impl Gradients {
+        impl #structure {
             /// Room for the gradients of a kernel of this size.
-            pub fn new(size: &Size) -> Gradients {
+            pub fn new(size: &Size) -> #structure {
                 let heads = size.all_heads();
-                Gradients { #(#names: vec![0.0; heads * #lengths]),* }
+                #structure { #(#names: vec![0.0; heads * #lengths]),* }
             }
         }
     }
@@ -281,13 +308,13 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     if plan.graph.has_decay() {
         used.push("decay");
     }
-    if plan.scan.is_some() {
+    if plan.scans.is_some() {
         used.push("scan");
     }
-    if plan.passes().into_iter().any(|pass| !triple::in_panels(&plan.graph, pass).is_empty()) {
+    if passes(plan).any(|pass| !triple::in_panels(&plan.graph, pass).is_empty()) {
         used.push("panels");
     }
-    if plan.passes().into_iter().any(|pass| !steps::in_columns(&plan.graph, pass).is_empty()) {
+    if passes(plan).any(|pass| !steps::in_columns(&plan.graph, pass).is_empty()) {
         used.push("columns");
     }
     used.extend(["dropout", "visible"]);
@@ -310,7 +337,7 @@ pub fn imports(plan: &Plan) -> TokenStream {
         (false, true) => quote! { use primitives::product::distances; },
         (false, false) => quote! {},
     };
-    let scan = plan.scan.as_ref().map(|_| {
+    let scan = plan.scans.as_ref().map(|_| {
         quote!(
             use primitives::scan::{Course, Scan};
         )

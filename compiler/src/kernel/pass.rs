@@ -6,7 +6,7 @@ use super::steps;
 use super::triple;
 use crate::ir::{Leaf, Role};
 use crate::plan::graph::{Graph, Id, Op};
-use crate::plan::schedule::{Domain, Pass, Place, Step, is_accumulated};
+use crate::plan::schedule::{Domain, Pass, PassKind, Place, Step, is_accumulated};
 use crate::plan::{Plan, decay_sums};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -20,20 +20,19 @@ pub fn pass(plan: &Plan, pass: &Pass) -> TokenStream {
 }
 
 fn function(pass: &Pass) -> Ident {
-    format_ident!("{}{}", pass.name.replace(' ', "_"), if pass.is_scan { "_by_scans" } else { "" })
+    format_ident!("{}{}", pass.kind.to_string().replace(' ', "_"), if pass.is_scan { "_by_scans" } else { "" })
 }
 
 /// The structure that holds one head's share.
 fn head_type(pass: &Pass) -> Ident {
-    let name: String = pass.name.split(' ').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+    let name: String = pass.kind.to_string().split(' ').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
     format_ident!("{name}{}Head", if pass.is_scan { "Scan" } else { "" })
 }
 
 /// The scans that do the same as a pass over tiles.
 fn scan_of<'a>(plan: &'a Plan, pass: &Pass) -> Option<&'a Pass> {
-    let scans = plan.scan.as_ref().filter(|_| !pass.is_scan)?;
-    let all = [&scans.forward, &scans.energy, &scans.backward];
-    all.into_iter().find(|scan| scan.name == pass.name)
+    let scans = plan.scans.as_ref().filter(|_| !pass.is_scan)?;
+    scans.all().into_iter().find(|scan| scan.kind == pass.kind)
 }
 
 /// Arrays of one head that are cut from those of all heads: name, field and whether it is written.
@@ -75,9 +74,9 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
     }
     let sums: Vec<String> = decays(plan, pass).iter().flat_map(|leaf| decay_sums(&leaf.name)).collect();
     for output in pass.outputs.iter().filter(|o| !sums.contains(&o.name)) {
-        let from = match is_plain(pass) {
-            true => quote!(*out),
-            false => {
+        let from = match pass.kind.cotangent() {
+            None => quote!(*out),
+            Some(_) => {
                 let field = names::field(&output.name);
                 quote!(gradients.#field)
             }
@@ -89,19 +88,6 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
         shares.push(Share { name: names::of_output(&leaf.name), from: quote!(gradients.#field), is_written: true });
     }
     shares
-}
-
-/// Whether a pass has one output that is no gradient.
-fn is_plain(pass: &Pass) -> bool {
-    matches!(pass.name, "forward" | "energy")
-}
-
-/// The cotangent a pass is given.
-fn cotangent(pass: &Pass) -> Option<Ident> {
-    match pass.name {
-        "forward" | "energy" => None,
-        _ => Some(format_ident!("grad_out")),
-    }
 }
 
 /// Numbers of one head: parameters.
@@ -131,33 +117,34 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
         quote!(#name: inputs.#field[i % size.heads])
     });
     let dropout = names::reads_kept(&plan.graph, pass).then(|| quote!(dropout: inputs.dropout, number: i as u32,));
-    let cotangent = cotangent(pass).map(|name| quote!(#name: &[f32]));
-    let saved = match pass.name {
-        "energy" => None,
-        "forward" => Some(quote!(saved: &mut Saved)),
+    let given = pass.kind.cotangent().map(names::cotangent);
+    let cotangent = given.as_ref().map(|name| quote!(#name: &[f32]));
+    let saved = match pass.kind {
+        PassKind::Energy => None,
+        PassKind::Forward => Some(quote!(saved: &mut Saved)),
         _ => Some(quote!(saved: &Saved)),
     };
-    let target = match is_plain(pass) {
-        true => quote!(out: &mut [f32]),
-        false => {
-            quote!(gradients: &mut Gradients)
-        }
+    let target = match pass.kind.cotangent().map(names::gradients_type) {
+        None => quote!(out: &mut [f32]),
+        Some(structure) => quote!(gradients: &mut #structure),
     };
-    let doc = match pass.name {
-        "forward" => " The direction every head adds, and what the backward passes need of it.",
-        "energy" => " The energy F of every head at every query.",
-        _ => " The gradients of tokens, learned parameters and gates from that of the direction.",
+    let doc = match pass.kind {
+        PassKind::Forward => " The direction every head adds, and what the backward passes need of it.",
+        PassKind::Energy => " The energy F of every head at every query.",
+        PassKind::Backward => " The gradients of tokens, learned parameters and gates from that of the direction.",
+        PassKind::EnergyBackward => " The gradients of tokens, learned parameters and gates from that of the energy.",
+        PassKind::Constants | PassKind::EnergyConstants => " The gradients of parameters that are not learned.",
     };
     let by_scans = scan_of(plan, pass).map(|scan| {
         let name = function(scan);
-        let cotangent = self::cotangent(pass).into_iter();
         let saved = saved.as_ref().map(|_| quote!(saved,));
-        let target = if is_plain(pass) { quote!(out) } else { quote!(gradients) };
+        let target = if given.is_some() { quote!(gradients) } else { quote!(out) };
+        let given = given.iter();
         let has_decay = plan.graph.has_decay();
         quote! {
             let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens(), #has_decay).is_some();
             if inputs.dropout.is_none() && visible.iter().all(has_course) {
-                return #name(size, visible, inputs, #(#cotangent,)* #saved #target);
+                return #name(size, visible, inputs, #(#given,)* #saved #target);
             }
         }
     });

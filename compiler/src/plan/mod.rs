@@ -31,7 +31,7 @@ use crate::primitives::visible::Visible;
 use crate::simplify::Options;
 use graph::{Graph, Id, Op};
 use lower::Lowering;
-use schedule::{Domain, Output, Pass, reachable, schedule};
+use schedule::{Domain, Output, Pass, PassKind, reachable, schedule};
 use std::collections::BTreeSet;
 
 /// Everything a kernel computes for one recipe.
@@ -39,30 +39,48 @@ use std::collections::BTreeSet;
 pub struct Plan {
     pub name: String,
     pub graph: Graph,
-    /// The direction, and what later passes read again.
-    pub forward: Pass,
-    /// F_h.
-    pub energy: Pass,
-    /// The gradients of q, k, v, of learned parameters and of gates, given the cotangent of the direction.
-    pub backward: Pass,
-    /// The gradients of parameters that are not learned.
-    pub constants: Pass,
-    /// The gradients of all inputs, given a cotangent of F_h.
-    pub energy_backward: Pass,
-    /// The same passes by scans, where every sum over tokens is linear in the query.
-    pub scan: Option<Scans>,
+    /// The passes block by block of queries, which serve every mask.
+    pub tiles: Passes,
+    /// The same without tiles, where every sum over tokens is linear in the query.
+    pub scans: Option<Passes>,
     /// The cotangents of the direction and of the energy.
     pub cotangents: [Leaf; 2],
 }
 
-/// Passes without tiles.
-#[derive(Clone, Debug)]
-pub struct Scans {
+/// One pass of every kind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Passes {
     pub forward: Pass,
     pub energy: Pass,
     pub backward: Pass,
     pub constants: Pass,
     pub energy_backward: Pass,
+    pub energy_constants: Pass,
+}
+
+impl Passes {
+    /// All of them, in the order of their kinds.
+    pub fn all(&self) -> [&Pass; 6] {
+        let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = self;
+        [forward, energy, backward, constants, energy_backward, energy_constants]
+    }
+
+    /// Those a kernel has: training never asks for the gradients of constants.
+    pub fn of_kernel(&self) -> [&Pass; 4] {
+        [&self.forward, &self.energy, &self.backward, &self.energy_backward]
+    }
+
+    /// The same without tiles; nothing if some pass has them.
+    fn by_scans(mut self, graph: &Graph) -> Option<Passes> {
+        if !self.forward.is_scan || self.all().into_iter().any(|pass| has_tiles(graph, pass)) {
+            return None;
+        }
+        let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = &mut self;
+        for pass in [forward, energy, backward, constants, energy_backward, energy_constants] {
+            pass.is_scan = true;
+        }
+        Some(self)
+    }
 }
 
 /// The name of the row and column sums a decay's gradient is made of.
@@ -71,19 +89,17 @@ pub fn decay_sums(name: &str) -> [String; 2] {
 }
 
 impl Plan {
-    /// All passes over tiles: forward, energy, backward, constants, energy backward.
-    pub fn passes(&self) -> [&Pass; 5] {
-        [&self.forward, &self.energy, &self.backward, &self.constants, &self.energy_backward]
+    /// All passes there are.
+    pub fn passes(&self) -> impl Iterator<Item = &Pass> {
+        [&self.tiles].into_iter().chain(&self.scans).flat_map(Passes::all)
     }
 
     /// The passes for a mask: scans where there are scans, nothing is dropped and every query's tokens follow a course.
-    pub fn passes_for(&self, visible: &[Visible], is_dropping: bool) -> [&Pass; 5] {
+    pub fn passes_for(&self, visible: &[Visible], is_dropping: bool) -> &Passes {
         let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens(), self.graph.has_decay()).is_some();
-        match &self.scan {
-            Some(s) if !is_dropping && visible.iter().all(has_course) => {
-                [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]
-            }
-            _ => self.passes(),
+        match &self.scans {
+            Some(scans) if !is_dropping && visible.iter().all(has_course) => scans,
+            _ => &self.tiles,
         }
     }
 }
@@ -113,28 +129,15 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsuppo
     let gradients = backward.gradients.iter().chain(&energy_backward.gradients).map(|d| &d.value.term);
     roots.into_iter().chain(gradients).for_each(|term| lowering.note_sharp(term));
 
-    let [forward, energy, of_direction, constants, of_energy] =
-        passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients)?;
+    let tiles = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients)?;
     lowering.start_scanning();
     let scans = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients).ok();
     let graph = lowering.graph;
-    let is_scan = |passes: &[Pass; 5]| passes[0].is_scan && passes.iter().all(|pass| !has_tiles(&graph, pass));
-    let whole = |passes: [Pass; 5]| passes.map(|pass| Pass { is_scan: true, ..pass });
-    let scan = scans.filter(is_scan).map(whole).map(|[forward, energy, backward, constants, energy_backward]| Scans {
-        forward,
-        energy,
-        backward,
-        constants,
-        energy_backward,
-    });
+    let scans = scans.and_then(|passes| passes.by_scans(&graph));
     let plan = Plan {
         name: recipe.name.clone(),
-        forward,
-        energy,
-        backward: of_direction,
-        constants,
-        energy_backward: of_energy,
-        scan,
+        tiles,
+        scans,
         cotangents: [backward.cotangent, energy_backward.cotangent],
         graph,
     };
@@ -152,13 +155,13 @@ fn has_tiles(graph: &Graph, pass: &Pass) -> bool {
     })
 }
 
-/// The five passes: forward, energy, backward, constants, energy backward.
+/// The passes, by scans or over tiles as the lowering has it.
 fn passes(
     lowering: &mut Lowering,
     derivation: &Derivation,
     of_direction: &[Definition],
     of_energy: &[Definition],
-) -> Result<[Pass; 5], Unsupported> {
+) -> Result<Passes, Unsupported> {
     let recipe = &derivation.recipe;
     let out = lowering.lower(&derivation.direction.term)?;
     let energy = lowering.lower(&derivation.energy.term)?;
@@ -184,14 +187,16 @@ fn passes(
     // What later passes read of what the forward pass has computed.
     let needed = reachable(graph, &later, &given);
     let saved: Vec<Id> = given.into_iter().filter(|id| needed.contains(id)).collect();
-    let passes = [
-        schedule(graph, "forward", vec![out], &saved, true)?,
-        schedule(graph, "energy", vec![energy], &[], true)?,
-        schedule(graph, "backward", learned, &saved, false)?,
-        schedule(graph, "constants", fixed, &saved, false)?,
-        schedule(graph, "energy backward", of_energy, &saved, false)?,
-    ];
-    checked(|| passes.iter().try_for_each(|pass| validate::pass(graph, pass)))?;
+    let (fixed_of_energy, learned_of_energy) = of_energy.into_iter().partition(is_fixed);
+    let passes = Passes {
+        forward: schedule(graph, PassKind::Forward, vec![out], &saved, true)?,
+        energy: schedule(graph, PassKind::Energy, vec![energy], &[], true)?,
+        backward: schedule(graph, PassKind::Backward, learned, &saved, false)?,
+        constants: schedule(graph, PassKind::Constants, fixed, &saved, false)?,
+        energy_backward: schedule(graph, PassKind::EnergyBackward, learned_of_energy, &saved, false)?,
+        energy_constants: schedule(graph, PassKind::EnergyConstants, fixed_of_energy, &saved, false)?,
+    };
+    checked(|| passes.all().into_iter().try_for_each(|pass| validate::pass(graph, pass)))?;
     Ok(passes)
 }
 

@@ -13,6 +13,7 @@ use super::graph::{Fold, Graph, Id, Map, Op};
 use super::lower::Unsupported;
 use crate::ir::{Axis, AxisSet, Func, rational};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// What a loop runs over.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -110,10 +111,58 @@ pub struct Output {
     pub domain: Domain,
 }
 
+/// What a pass computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PassKind {
+    /// The direction, and what later passes read again.
+    Forward,
+    /// F_h.
+    Energy,
+    /// The gradients of q, k, v, of learned parameters and of gates, given the cotangent of the direction.
+    Backward,
+    /// The gradients of parameters that are not learned, given the cotangent of the direction.
+    Constants,
+    /// The gradients of q, k, v, of learned parameters and of gates, given a cotangent of F_h.
+    EnergyBackward,
+    /// The gradients of parameters that are not learned, given a cotangent of F_h.
+    EnergyConstants,
+}
+
+/// What the gradients of a pass start from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cotangent {
+    OfDirection,
+    OfEnergy,
+}
+
+impl PassKind {
+    /// The cotangent a pass is given, if it computes gradients.
+    pub fn cotangent(self) -> Option<Cotangent> {
+        match self {
+            PassKind::Forward | PassKind::Energy => None,
+            PassKind::Backward | PassKind::Constants => Some(Cotangent::OfDirection),
+            PassKind::EnergyBackward | PassKind::EnergyConstants => Some(Cotangent::OfEnergy),
+        }
+    }
+}
+
+impl fmt::Display for PassKind {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            PassKind::Forward => "forward",
+            PassKind::Energy => "energy",
+            PassKind::Backward => "backward",
+            PassKind::Constants => "constants",
+            PassKind::EnergyBackward => "energy backward",
+            PassKind::EnergyConstants => "energy constants",
+        })
+    }
+}
+
 /// A program over one head.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pass {
-    pub name: &'static str,
+    pub kind: PassKind,
     pub outputs: Vec<Output>,
     /// The values of other passes this one may read, and which of them it writes.
     pub saved: Vec<Id>,
@@ -138,7 +187,7 @@ enum Phase {
 /// The order in which outputs are computed. `saved` values are read, or written if the pass `is_saving`.
 pub fn schedule(
     graph: &Graph,
-    name: &'static str,
+    kind: PassKind,
     outputs: Vec<Output>,
     saved: &[Id],
     is_saving: bool,
@@ -150,7 +199,7 @@ pub fn schedule(
     let given: BTreeSet<Id> = if is_saving { BTreeSet::new() } else { saved.iter().copied().collect() };
     let needed = reachable(graph, &roots, &given);
     let planner = Planner { graph, given, roots, phases: BTreeMap::new(), levels: BTreeMap::new() };
-    planner.run(name, outputs, saved, is_saving, &needed)
+    planner.run(kind, outputs, saved, is_saving, &needed)
 }
 
 /// What the roots need, without looking behind what is given.
@@ -188,7 +237,7 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn run(
         mut self,
-        name: &'static str,
+        kind: PassKind,
         outputs: Vec<Output>,
         saved: &[Id],
         is_saving: bool,
@@ -206,7 +255,7 @@ impl Planner<'_> {
         let steps = |phase| self.steps(phase, needed, &stored);
         let (before, rows, after) = (steps(Phase::Before), steps(Phase::Rows), steps(Phase::After));
         let mut pass = Pass {
-            name,
+            kind,
             outputs,
             saved: saved.to_vec(),
             is_saving,

@@ -8,8 +8,7 @@ use std::fmt::Write;
 /// The whole plan, pass by pass.
 pub fn print(plan: &Plan) -> String {
     let mut text = format!("plan {}\n", plan.name);
-    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]);
-    for pass in plan.passes().into_iter().chain(scans).filter(|pass| !pass.outputs.is_empty()) {
+    for pass in plan.passes().filter(|pass| !pass.outputs.is_empty()) {
         print_pass(&plan.graph, pass, &mut text);
     }
     text
@@ -17,7 +16,7 @@ pub fn print(plan: &Plan) -> String {
 
 fn print_pass(graph: &Graph, pass: &Pass, text: &mut String) {
     let names = |ids: &[Id]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(text, "\n{}{}", pass.name, if pass.is_scan { " by scans" } else { "" });
+    let _ = writeln!(text, "\n{}{}", pass.kind, if pass.is_scan { " by scans" } else { "" });
     if !pass.saved.is_empty() {
         let _ = writeln!(text, "    {} {}", if pass.is_saving { "saves" } else { "reads" }, names(&pass.saved));
     }

@@ -11,7 +11,7 @@
 use super::Plan;
 use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, TILE, TRIPLE};
 use super::lower::Unsupported;
-use super::schedule::{Domain, Loop, Pass, Place, Step, loop_domain, sums_queries, writes};
+use super::schedule::{Domain, Loop, Pass, PassKind, Place, Step, loop_domain, sums_queries, writes};
 use crate::ir::{Axis, AxisSet};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -29,13 +29,13 @@ pub enum Fault {
     /// An operand comes after what uses it.
     Order { id: Id, operand: Id },
     /// A step reads what is not there.
-    Missing { pass: &'static str, step: String, id: Id },
+    Missing { pass: PassKind, step: String, id: Id },
     /// A step reads what another value has overwritten.
-    Overwritten { pass: &'static str, id: Id, by: Id },
+    Overwritten { pass: PassKind, id: Id, by: Id },
     /// A value is computed in a loop over another domain than its own.
-    Domain { pass: &'static str, id: Id, domain: Domain },
+    Domain { pass: PassKind, id: Id, domain: Domain },
     /// A value is to be stored and has no place, or an output is never written.
-    Homeless { pass: &'static str, id: Id },
+    Homeless { pass: PassKind, id: Id },
 }
 
 impl fmt::Display for Fault {
@@ -81,8 +81,7 @@ impl Deref for Valid {
 /// A whole plan.
 pub fn validate(plan: Plan) -> Result<Valid, Fault> {
     graph(&plan.graph)?;
-    let scans = plan.scan.iter().flat_map(|s| [&s.forward, &s.energy, &s.backward, &s.constants, &s.energy_backward]);
-    plan.passes().into_iter().chain(scans).try_for_each(|each| pass(&plan.graph, each))?;
+    plan.passes().try_for_each(|each| pass(&plan.graph, each))?;
     Ok(Valid(plan))
 }
 
@@ -183,7 +182,7 @@ pub fn pass(graph: &Graph, pass: &Pass) -> Result<(), Fault> {
     let is_computed = |id: &Id| !matches!(graph[*id].op, Op::Input(_) | Op::Number(_));
     let roots = pass.outputs.iter().map(|o| o.id).chain(pass.saved.iter().copied());
     match roots.filter(is_computed).find(|id| !machine.ready.contains(id)) {
-        Some(id) => Err(Fault::Homeless { pass: pass.name, id }),
+        Some(id) => Err(Fault::Homeless { pass: pass.kind, id }),
         None => Ok(()),
     }
 }
@@ -235,13 +234,13 @@ impl Machine<'_> {
         let wanted = AxisSet::of(l.domain.axes());
         let is_foreign = |id: &&Id| loop_domain(self.graph, **id) != Some(l.domain);
         if let Some(id) = l.folds.iter().chain(&l.stores).find(is_foreign) {
-            return Err(Fault::Domain { pass: self.pass.name, id: *id, domain: l.domain });
+            return Err(Fault::Domain { pass: self.pass.kind, id: *id, domain: l.domain });
         }
         let name = format!("a loop over {}", l.domain.describe());
         let mut there = HashSet::new();
         for map in &l.maps {
             if !self.graph.axes(*map).is_subset(wanted) {
-                return Err(Fault::Domain { pass: self.pass.name, id: *map, domain: l.domain });
+                return Err(Fault::Domain { pass: self.pass.kind, id: *map, domain: l.domain });
             }
             self.graph[*map].op.operands().into_iter().try_for_each(|o| self.read(o, &name, &mut there))?;
             there.insert(*map);
@@ -260,7 +259,7 @@ impl Machine<'_> {
         if self.ready.contains(&id) {
             let holder = self.pass.places.get(&id).and_then(|place| self.holders.get(place));
             return match holder.filter(|by| **by != id) {
-                Some(by) => Err(Fault::Overwritten { pass: self.pass.name, id, by: *by }),
+                Some(by) => Err(Fault::Overwritten { pass: self.pass.kind, id, by: *by }),
                 None => Ok(()),
             };
         }
@@ -268,7 +267,7 @@ impl Machine<'_> {
         let is_again = matches!(self.graph[id].op, Op::Map(..)) && !self.pass.places.contains_key(&id);
         match is_again {
             true => self.graph[id].op.operands().into_iter().try_for_each(|o| self.read(o, step, there))?,
-            false => return Err(Fault::Missing { pass: self.pass.name, step: step.to_string(), id }),
+            false => return Err(Fault::Missing { pass: self.pass.kind, step: step.to_string(), id }),
         }
         there.insert(id);
         Ok(())
@@ -277,7 +276,7 @@ impl Machine<'_> {
     fn write(&mut self, step: &Step) -> Result<(), Fault> {
         for id in writes(step) {
             let Some(place) = self.pass.places.get(&id) else {
-                return Err(Fault::Homeless { pass: self.pass.name, id });
+                return Err(Fault::Homeless { pass: self.pass.kind, id });
             };
             if matches!(place, Place::Buffer(Domain::Tile, _)) {
                 self.holders.insert(*place, id);
@@ -334,7 +333,7 @@ mod tests {
         let (q, _) = vectors(&mut graph);
         let norm = graph.fold(Fold::Sum, Axis::E, q);
         let output = Output { name: "out".into(), id: norm, domain: Domain::RowVector };
-        let planned = schedule(&graph, "forward", vec![output], &[], true).expect("a schedule");
+        let planned = schedule(&graph, PassKind::Forward, vec![output], &[], true).expect("a schedule");
         let (own, wanted) = (AxisSet::of(&[Axis::T]), AxisSet::of(&ROW_VECTOR));
         assert_eq!(super::pass(&graph, &planned), Err(Fault::Axes(Misfit { id: norm, own, wanted })));
     }
@@ -347,7 +346,7 @@ mod tests {
         let tile = graph.map(Map::Call(crate::ir::Func::Exp), &[dot]);
         let out = graph.apply(tile, k).expect("it fits");
         let output = Output { name: "out".into(), id: out, domain: Domain::RowVector };
-        let mut planned = schedule(&graph, "forward", vec![output], &[], true).expect("a schedule");
+        let mut planned = schedule(&graph, PassKind::Forward, vec![output], &[], true).expect("a schedule");
         assert_eq!(super::pass(&graph, &planned), Ok(()));
         planned.rows.reverse();
         assert!(matches!(super::pass(&graph, &planned), Err(Fault::Missing { .. })));

@@ -12,10 +12,9 @@ use crate::ir::sample::Random;
 use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf, Role};
 use crate::plan::schedule::{Domain, Pass};
-use crate::plan::{self, Unsupported, Valid};
+use crate::plan::{self, Passes, Unsupported, Valid};
 use crate::primitives::decay;
 use crate::primitives::dropout::Dropout;
-
 use crate::primitives::visible::Visible;
 use crate::simplify::Options;
 use std::collections::BTreeMap;
@@ -240,8 +239,8 @@ impl Case {
     }
 
     /// The same by given passes.
-    pub fn planned_by<T: Precision>(&self, passes: [&Pass; 5], env: &Env, visible: &Visible) -> Values {
-        let [forward, energy, backward, constants, energy_backward] = passes;
+    pub fn planned_by<T: Precision>(&self, passes: &Passes, env: &Env, visible: &Visible) -> Values {
+        let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = passes;
         let size = head_size(env);
         let inputs: BTreeMap<String, Vec<T>> =
             (env.values.iter()).map(|(name, x)| (name.clone(), x.data.iter().map(|x| T::of(*x)).collect())).collect();
@@ -280,6 +279,7 @@ impl Case {
         run(backward, &str::to_string, &mut saved);
         run(constants, &str::to_string, &mut saved);
         run(energy_backward, &|input| format!("{OF_ENERGY}{input}"), &mut saved);
+        run(energy_constants, &|input| format!("{OF_ENERGY}{input}"), &mut saved);
         for param in self.recipe().params.iter().filter(|p| p.leaf.role == Role::Decay) {
             for prefix in ["", OF_ENERGY] {
                 let sums = plan::decay_sums(&param.name).map(|name| out.remove(&format!("{prefix}{name}")));

@@ -4,7 +4,7 @@ use super::chain::Case;
 use super::passes::{self, Arithmetic, Runner};
 use super::report::{Line, Outcome};
 use crate::ir::eval::Env;
-use crate::plan::schedule::Pass;
+use crate::plan::Passes;
 use crate::primitives::visible::Visible;
 
 /// The one line of a recipe without a plan.
@@ -15,9 +15,9 @@ pub const LINES: [&str; 4] = ["plan forward", "plan energy", "plan backward", "p
 /// Every pass of the plan against the formulas, a line each.
 pub fn lines(case: &Case) -> Vec<Line> {
     let run = |env: &Env, visible: &Visible| {
-        let mut ways: Vec<(&str, [&Pass; 5])> = vec![("", case.plan.passes())];
+        let mut ways: Vec<(&str, &Passes)> = vec![("", &case.plan.tiles)];
         let chosen = case.plan.passes_for(std::slice::from_ref(visible), false);
-        if chosen[0].is_scan {
+        if chosen.forward.is_scan {
             ways.push((", by scans", chosen));
         }
         ways.into_iter().map(|(way, passes)| (way, case.planned_by::<f64>(passes, env, visible))).collect()

@@ -1,4 +1,4 @@
-//! Four energies nobody shipped, each a module with a kernel: `forward`, `backward`, `energy`.
+//! Four energies nobody shipped, each a module with a kernel: `forward`, `backward`, `energy`, `energy_backward`.
 
 #![allow(unsafe_code)]
 

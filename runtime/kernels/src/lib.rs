@@ -23,6 +23,8 @@ pub struct Size {
 
 /// What the cotangent of the direction is called among the inputs of a call: no recipe can call a parameter so.
 pub const GRAD_OUT: &str = "cotangent of the direction";
+/// And what that of the energy is called.
+pub const GRAD_ENERGY: &str = "cotangent of the energy";
 
 /// One call of a kernel: its inputs are found by name.
 pub struct Call<'a> {
@@ -63,6 +65,8 @@ pub trait Kernel: Sync {
     fn energy(&self, call: &Call) -> Vec<f32>;
     /// Given [`GRAD_OUT`].
     fn backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient>;
+    /// Given [`GRAD_ENERGY`].
+    fn energy_backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient>;
 }
 
 // The module `compiled`, with a `Kernel` for every recipe, and `find`, which knows them by the hash of their recipe.

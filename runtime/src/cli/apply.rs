@@ -120,15 +120,19 @@ fn results(recipe: &Recipe, engine: &dyn Engine, input: &Input) -> BTreeMap<Stri
     let size = problem.size;
     let forward = engine.forward(problem);
     let has = |name: &str| problem.tensors.contains_key(name);
+    let gives_constants = input.given.iter().any(|given| is_fixed(recipe, given));
     let mut gradients = Gradients::new();
     if has(GRAD_OUT) {
         add(&mut gradients, engine.backward(problem, &forward));
-        if input.given.iter().any(|given| is_fixed(recipe, given)) {
+        if gives_constants {
             add(&mut gradients, engine.constants(problem, &forward));
         }
     }
     if has(GRAD_ENERGY) {
         add(&mut gradients, engine.energy_backward(problem, &forward));
+        if gives_constants {
+            add(&mut gradients, engine.energy_constants(problem, &forward));
+        }
     }
     let mut results = BTreeMap::new();
     if has(GRAD_OUT) || has(GRAD_ENERGY) {

@@ -317,7 +317,7 @@ fn flops(plan: &energyc::plan::Plan, size: Size) -> f64 {
             .sum()
     };
     let passes = plan.passes_for(&[energyc::primitives::visible::Visible::causal(size.queries, size.tokens)], false);
-    size.all_heads() as f64 * (of_pass(passes[0]) + of_pass(passes[2]))
+    size.all_heads() as f64 * (of_pass(&passes.forward) + of_pass(&passes.backward))
 }
 
 fn rows(name: &str, size: Size, measured: &[Measured<Contender>], flops: f64, peak: f64, text: &mut String) {

@@ -1,5 +1,5 @@
-//! The engine of a recipe whose kernel is compiled in. What training never asks for, the gradients of constants and of
-//! the energy, is left to the interpreter.
+//! The engine of a recipe whose kernel is compiled in. What training never asks for, the gradients of constants, is left
+//! to the interpreter.
 
 use super::gradients::over_batch;
 use super::{Engine, Forward, Gradients, Interpreted};
@@ -47,8 +47,9 @@ fn with_call<R>(problem: &Problem, run: impl FnOnce(&Call) -> R) -> R {
     run(&Call { size, visible: &visible, tensor: &|name| problem.tensor(name), dropout: problem.dropout })
 }
 
-fn by_name(problem: &Problem, gradients: Vec<Gradient>) -> Gradients {
-    let values = |g: Gradient| if g.is_number { over_batch(&g.values, problem.size.heads) } else { g.values };
+/// The gradients a kernel hands back, those of numbers summed over the batch.
+pub(super) fn by_name(heads: usize, gradients: Vec<Gradient>) -> Gradients {
+    let values = |g: Gradient| if g.is_number { over_batch(&g.values, heads) } else { g.values };
     gradients.into_iter().map(|g| (g.name.to_string(), values(g))).collect()
 }
 
@@ -63,14 +64,18 @@ impl Engine for Compiled {
     }
 
     fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        by_name(problem, with_call(problem, |call| self.kernel.backward(call, &forward.saved)))
+        by_name(problem.size.heads, with_call(problem, |call| self.kernel.backward(call, &forward.saved)))
     }
 
     fn constants(&self, problem: &Problem, _: &Forward) -> Gradients {
         self.plan.constants(problem, &self.plan.forward(problem))
     }
 
-    fn energy_backward(&self, problem: &Problem, _: &Forward) -> Gradients {
-        self.plan.energy_backward(problem, &self.plan.forward(problem))
+    fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
+        by_name(problem.size.heads, with_call(problem, |call| self.kernel.energy_backward(call, &forward.saved)))
+    }
+
+    fn energy_constants(&self, problem: &Problem, _: &Forward) -> Gradients {
+        self.plan.energy_constants(problem, &self.plan.forward(problem))
     }
 }

@@ -4,8 +4,8 @@ use super::{Engine, Forward, Gradients, gathered};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
 use energyc::interpret::{Head, HeadDropout, run_head};
 use energyc::ir::{Leaf, Role};
-use energyc::plan::Valid;
 use energyc::plan::schedule::{Domain, Pass};
+use energyc::plan::{Passes, Valid};
 use energyc::primitives::dropout::Dropout;
 use rayon::prelude::*;
 
@@ -26,8 +26,8 @@ impl Interpreted {
         Interpreted { plan }
     }
 
-    /// Forward, energy, backward, constants, energy backward, for the problem's masks.
-    fn passes(&self, problem: &Problem) -> [&Pass; 5] {
+    /// The passes for the problem's masks.
+    fn passes(&self, problem: &Problem) -> &Passes {
         self.plan.passes_for(&problem.visible, problem.dropout.is_some())
     }
 
@@ -93,24 +93,28 @@ impl Interpreted {
 
 impl Engine for Interpreted {
     fn forward(&self, problem: &Problem) -> Forward {
-        let Values { mut outputs, saved } = self.run(problem, self.passes(problem)[0], &[]);
+        let Values { mut outputs, saved } = self.run(problem, &self.passes(problem).forward, &[]);
         Forward { out: outputs.swap_remove(0), saved: Box::new(saved) }
     }
 
     fn energy(&self, problem: &Problem) -> Vec<f32> {
-        self.run(problem, self.passes(problem)[1], &[]).outputs.swap_remove(0)
+        self.run(problem, &self.passes(problem).energy, &[]).outputs.swap_remove(0)
     }
 
     fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, self.passes(problem)[2], forward)
+        self.gradients(problem, &self.passes(problem).backward, forward)
     }
 
     fn constants(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, self.passes(problem)[3], forward)
+        self.gradients(problem, &self.passes(problem).constants, forward)
     }
 
     fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, self.passes(problem)[4], forward)
+        self.gradients(problem, &self.passes(problem).energy_backward, forward)
+    }
+
+    fn energy_constants(&self, problem: &Problem, forward: &Forward) -> Gradients {
+        self.gradients(problem, &self.passes(problem).energy_constants, forward)
     }
 }
 

@@ -51,6 +51,9 @@ pub trait Engine: Sync {
     /// The gradients of parameters that are not learned, given `grad_out`.
     fn constants(&self, problem: &Problem, forward: &Forward) -> Gradients;
 
-    /// The gradients of all inputs, given `grad_energy`.
+    /// The gradients of q, k, v, of learned parameters and of gates, given `grad_energy`.
     fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients;
+
+    /// The gradients of parameters that are not learned, given `grad_energy`.
+    fn energy_constants(&self, problem: &Problem, forward: &Forward) -> Gradients;
 }

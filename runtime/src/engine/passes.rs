@@ -1,6 +1,7 @@
 //! The passes of a recipe for a network: a kernel if one is compiled in, the interpreter if not, with buffers that live
 //! from step to step.
 
+use super::compiled::by_name;
 use super::{Engine, Forward, Gradients, Interpreted};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem};
 use crate::refusal::Refusal;
@@ -33,7 +34,7 @@ impl Passes {
         };
         let plan = plan.map_err(|why| Refusal::NoPlan(recipe.name.clone(), why))?;
         let Interface { inputs, .. } = interface(&plan);
-        if plan.backward.outputs.is_empty() {
+        if plan.tiles.backward.outputs.is_empty() {
             let why = "its direction depends on nothing that is learned";
             return Err(Refusal::Wrong(format!("`{}` cannot be trained: {why}", recipe.name)));
         }
@@ -74,11 +75,18 @@ impl Passes {
         }
     }
 
-    /// The gradients of all inputs, given `grad_energy`.
+    /// The gradients of q, k, v, of learned parameters and of gates, given `grad_energy`.
     pub fn energy_backward(&self, call: &Call) -> Gradients {
-        let problem = self.problem(call, &[GRAD_ENERGY]);
-        let forward = self.plan.forward(&problem);
-        self.plan.energy_backward(&problem, &forward)
+        match self.kernel {
+            Some(kernel) => {
+                let (_, saved) = kernel.forward(call);
+                by_name(call.size.heads, kernel.energy_backward(call, &saved))
+            }
+            None => {
+                let problem = self.problem(call, &[GRAD_ENERGY]);
+                self.plan.energy_backward(&problem, &self.plan.forward(&problem))
+            }
+        }
     }
 
     /// A call with copies of its inputs.

@@ -37,6 +37,7 @@ fn values(case: &Case, engine: &dyn Engine, env: &Env, visible: &Visible) -> Vec
     add("", engine.backward(&problem, &forward));
     add("", engine.constants(&problem, &forward));
     add(OF_ENERGY, engine.energy_backward(&problem, &forward));
+    add(OF_ENERGY, engine.energy_constants(&problem, &forward));
     let of_head = |head: usize| -> Values {
         let part = |x: &Vec<f32>| {
             let length = x.len() / HEADS.len();

@@ -8,30 +8,25 @@
 use crate::catching::catching;
 use crate::compare::{self, Arrays, Tolerance, differs};
 use crate::crates::{self, Crate};
+use crate::emitted::{Emitted, emitted};
 use crate::evaluate::{Limits, evaluate, rounded};
-use crate::expansion;
 use crate::failure::Failure;
-use crate::interpreted;
-use crate::meaning::{self, Meaning};
+use crate::meaning::Meaning;
 use crate::point::Point;
-use crate::print;
 use crate::random::Random;
 use crate::samples::{self, LARGE, Mask, SMALL};
 use crate::sphere;
 use crate::tally::Tally;
 use crate::tree::Recipe;
 use crate::words::{OTHER_END, Reading, Words};
-use energyc::kernel::{Interface, interface};
-use energyc::pipeline::{self, Target};
-use energyc::simplify::Options;
+use energyc::kernel::{Field, Interface, interface};
+use energyc::pipeline::Target;
 
 /// Half the distance of two numbers of single precision around 1.
 pub const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 pub const TOLERANCE: Tolerance = Tolerance { relative: 512.0 * ROUNDING, absolute: 1e-6, movement: 64.0 };
 /// A tolerance above this share of an array's largest entry would not see much.
 pub const VAGUE: f64 = 0.05;
-/// Sources of more bytes are left out.
-pub const LONGEST: usize = 400_000;
 const DRAWS: usize = 4;
 const REPETITIONS: usize = 3;
 
@@ -112,36 +107,8 @@ pub fn look(recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>
 
 /// A recipe's kernel; nothing where there is none to have.
 fn subject(number: usize, recipe: &Recipe, tally: &mut Tally) -> Result<Option<Subject>, Failure> {
-    let Ok(checked) = interpreted::checked(&print::recipe(recipe))? else { return Ok(None) };
-    let compiled = match interpreted::compiled(checked)? {
-        Ok(compiled) => compiled,
-        Err(why) => {
-            tally.unsupport(&why);
-            return Ok(None);
-        }
-    };
-    let emit = || pipeline::compile(&compiled.recipe, Target::Cpu, &Options::default());
-    let source = match catching("emit", emit)? {
-        Ok(source) => source,
-        Err(why) if why.is_fault() => {
-            return Err(Failure::Broken { command: "compile".to_string(), detail: why.to_string() });
-        }
-        Err(why) => {
-            tally.unsupport(&why.to_string());
-            return Ok(None);
-        }
-    };
-    if source.len() > LONGEST {
-        tally.skip("a kernel that would take minutes to build");
-        return Ok(None);
-    }
-    let expansion = expansion::of(&compiled.derivation).filter(|_| meaning::needs_expansion(recipe));
-    if expansion.is_none() && meaning::needs_expansion(recipe) {
-        tally.skip("an expansion that is no number");
-        return Ok(None);
-    }
+    let Some(Emitted { compiled, meaning, source }) = emitted(recipe, Target::Cpu, tally)? else { return Ok(None) };
     let face = catching("emit", || interface(&compiled.plan))?;
-    let meaning = Meaning::of(recipe, expansion.as_ref());
     let structural = compiled.recipe.structural.iter().map(|(name, _)| name.clone()).collect();
     Ok(Some(Subject { number, meaning, structural, face, source }))
 }
@@ -197,7 +164,7 @@ fn call(
 }
 
 /// What is right at a point, and how far rounding moves it.
-pub fn expectation(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<(Arrays, Arrays), String> {
+fn expectation(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<(Arrays, Arrays), String> {
     let skip = |skip| format!("{skip:?}");
     let outcome = compare::arrays(&evaluate(meaning, point, Limits::SINGLE).map_err(skip)?);
     let mut repeated = vec![];
@@ -205,8 +172,6 @@ pub fn expectation(meaning: &Meaning, point: &Point, random: &mut Random) -> Res
         let moved = rounded(meaning, point, Limits::SINGLE, ROUNDING, random).map_err(skip)?;
         repeated.push(compare::arrays(&moved));
     }
-    let kept = |name: &String| !name.starts_with("energy ");
-    let outcome: Arrays = outcome.into_iter().filter(|(name, _)| kept(name)).collect();
     let movement = compare::movement(&outcome, &repeated);
     if compare::is_vague(&outcome, &movement, TOLERANCE, VAGUE) {
         return Err("IllConditioned".to_string());
@@ -247,17 +212,21 @@ fn run_all() {{
     )
 }
 
-/// What calls a kernel: all inputs in the order of its fields, then the cotangent.
+/// What calls a kernel: all inputs in the order of its fields, then the cotangents.
 fn runner(i: usize, subject: &Subject) -> String {
     let fields: Vec<&String> = subject.face.inputs.iter().map(|(field, _)| field).collect();
     let reads: String = (0..fields.len()).map(|j| format!("    let input_{j} = input.array();\n")).collect();
     let lent: String = fields.iter().enumerate().map(|(j, field)| format!("{field}: &input_{j}, ")).collect();
-    let gradients: String =
-        subject.face.gradients.iter().map(|gradient| format!("gradients.{}.clone(), ", gradient.field)).collect();
-    let backward = match subject.face.gradients.is_empty() {
-        true => String::new(),
-        false => "m::backward(&size, &visible, &inputs, &g, &saved, &mut gradients);".to_string(),
+    let Interface { gradients, energy_gradients, .. } = &subject.face;
+    let taken = |from: &str, fields: &[Field]| -> String {
+        fields.iter().map(|gradient| format!("{from}.{}.clone(), ", gradient.field)).collect()
     };
+    let of_direction = taken("gradients", gradients);
+    let of_energy = taken("energy_gradients", energy_gradients);
+    let run = |fields: &[Field], call: &'static str| if fields.is_empty() { "" } else { call };
+    let backward = run(gradients, "m::backward(&size, &visible, &inputs, &g, &saved, &mut gradients);");
+    let energy_backward =
+        run(energy_gradients, "m::energy_backward(&size, &visible, &inputs, &u, &saved, &mut energy_gradients);");
     format!(
         "
 #[allow(warnings)]
@@ -266,7 +235,7 @@ fn run_{i}(input: &mut Reading) -> Result<Vec<Vec<f32>>, String> {{
     let [batch, heads, queries, tokens, head] = std::array::from_fn(|_| input.number());
     let size = m::Size {{ batch, heads, queries, tokens, head }};
     let seen = intervals(input, batch, queries);
-{reads}    let g = input.array();
+{reads}    let (g, u) = (input.array(), input.array());
     caught(move || {{
         let visible: Vec<m::Visible> = seen.into_iter().map(|v| m::Visible::new(v, tokens)).collect();
         let inputs = m::Inputs {{ {lent}dropout: None }};
@@ -277,7 +246,9 @@ fn run_{i}(input: &mut Reading) -> Result<Vec<Vec<f32>>, String> {{
         m::energy(&size, &visible, &inputs, &mut energy);
         let mut gradients = m::Gradients::new(&size);
         {backward}
-        vec![out, energy, {gradients}]
+        let mut energy_gradients = m::EnergyGradients::new(&size);
+        {energy_backward}
+        vec![out, energy, {of_direction}{of_energy}]
     }})
 }}
 "
@@ -316,6 +287,7 @@ fn write(words: &mut Words, i: usize, subject: &Subject, call: &Call) {
         }
     }
     words.array(call.points.iter().flat_map(|p| p.g.clone()));
+    words.array(call.points.iter().flat_map(|p| p.u.clone()));
 }
 
 /// What a call returned, by batch and head.
@@ -327,9 +299,9 @@ fn read(reading: &mut Reading, subject: &Subject, call: &Call) -> Option<Result<
         return Some(Err(Failure::Panic { stage: "compiled".to_string(), message, location: place }));
     }
     let mut heads: Vec<Arrays> = call.points.iter().map(|_| Arrays::new()).collect();
-    let gradients = subject.face.gradients.iter().map(|gradient| format!("∂{}", gradient.name));
-    let names: Vec<String> = ["out".to_string(), "energy".to_string()].into_iter().chain(gradients).collect();
-    for name in names {
+    let of_direction = subject.face.gradients.iter().map(|gradient| format!("∂{}", gradient.name));
+    let of_energy = subject.face.energy_gradients.iter().map(|gradient| format!("energy ∂{}", gradient.name));
+    for name in ["out".to_string(), "energy".to_string()].into_iter().chain(of_direction).chain(of_energy) {
         let array = reading.array()?;
         let length = array.len() / heads.len();
         for (head, part) in heads.iter_mut().zip(array.chunks(length.max(1))) {
@@ -347,7 +319,7 @@ fn check(subject: &Subject, call: &Call, heads: &[Arrays], tally: &mut Tally) ->
             parameter.is_none_or(|p| !matches!(p.value, crate::tree::Value::Fixed(_)))
                 && !subject.structural.iter().any(|other| other == name)
         };
-        let wanted = |name: &str| name.strip_prefix('∂').is_none_or(is_learned);
+        let wanted = |name: &str| name.split_once('∂').is_none_or(|(_, input)| is_learned(input));
         let expected: Arrays =
             expected.iter().filter(|(name, _)| wanted(name)).map(|(n, x)| (n.clone(), x.clone())).collect();
         if let Some(difference) = differs(&expected, movement, got, TOLERANCE) {

@@ -1,12 +1,25 @@
 //! The point a compiled recipe's series expands around, and the number in front of its matrix, read off the derivation.
 
-use crate::meaning::Expansion;
-use crate::tree::{Exponent, Expr, Ratio, Size};
+use crate::meaning::{Expansion, Meaning, needs_expansion};
+use crate::tally::Tally;
+use crate::tree::{Exponent, Expr, Ratio, Recipe, Size};
 use energyc::derive::Derivation;
 use energyc::ir::{self, Op, Rational, Role};
 
+/// What a recipe means; nothing where it is a series around no number, which is counted.
+pub fn meaning(recipe: &Recipe, derivation: &Derivation, tally: &mut Tally) -> Option<Meaning> {
+    if !needs_expansion(recipe) {
+        return Some(Meaning::of(recipe, None));
+    }
+    let expansion = of(derivation);
+    if expansion.is_none() {
+        tally.skip("an expansion that is no number");
+    }
+    Some(Meaning::of(recipe, Some(&expansion?)))
+}
+
 /// α and s, if both are made of numbers, sizes and parameters.
-pub fn of(derivation: &Derivation) -> Option<Expansion> {
+fn of(derivation: &Derivation) -> Option<Expansion> {
     let done = derivation.preconditioned.as_ref()?;
     Some(Expansion { alpha: read(&done.alpha)?, scale: read(&done.scale)? })
 }

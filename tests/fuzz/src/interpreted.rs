@@ -6,7 +6,7 @@ use crate::compare::{self, Arrays, Tolerance, differs};
 use crate::evaluate::{Limits, Skip, evaluate, rounded};
 use crate::expansion;
 use crate::failure::Failure;
-use crate::meaning::{self, Meaning};
+use crate::meaning::Meaning;
 use crate::point::Point;
 use crate::random::Random;
 use crate::samples::{self, LARGE, Mask, SMALL};
@@ -18,7 +18,7 @@ use energyc::derive::{self, Derivation};
 use energyc::interpret::{Head, HeadSize, run_head};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
-use energyc::plan::{self, Valid};
+use energyc::plan::{self, Passes, Valid};
 use energyc::primitives::decay;
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
@@ -60,17 +60,7 @@ pub fn compiled(recipe: Recipe) -> Result<Result<Compiled, String>, Failure> {
 
 /// Compares at several points; the seed decides which.
 pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
-    let expansion = match meaning::needs_expansion(tree) {
-        false => None,
-        true => match expansion::of(&compiled.derivation) {
-            Some(expansion) => Some(expansion),
-            None => {
-                tally.skip("an expansion that is no number");
-                return Ok(());
-            }
-        },
-    };
-    let meaning = Meaning::of(tree, expansion.as_ref());
+    let Some(meaning) = expansion::meaning(tree, &compiled.derivation, tally) else { return Ok(()) };
     let mut random = Random::new(seed);
     let mut shapes = vec![SMALL[0], SMALL[1]];
     shapes.push(SMALL[2 + random.below(SMALL.len() - 2)]);
@@ -139,10 +129,10 @@ fn at_point(
         return Ok(Some(Skip::IllConditioned));
     }
     let visible = Visible::new(point.visible.clone(), point.sizes.tokens);
-    let tiles = compiled.plan.passes();
+    let tiles = &compiled.plan.tiles;
     let chosen = compiled.plan.passes_for(std::slice::from_ref(&visible), false);
     let mut engines = vec![("interpreted", tiles)];
-    if !std::ptr::eq(tiles[0], chosen[0]) {
+    if !std::ptr::eq(tiles, chosen) {
         engines.push(("interpreted by scans", chosen));
     }
     for (engine, passes) in engines {
@@ -161,8 +151,8 @@ fn at_point(
     Ok(None)
 }
 
-/// The five passes on a point.
-pub fn planned(compiled: &Compiled, passes: [&Pass; 5], point: &Point, visible: &Visible) -> Arrays {
+/// All passes on a point.
+pub fn planned(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Visible) -> Arrays {
     let Compiled { recipe, plan, .. } = compiled;
     let sizes = point.sizes;
     let size = HeadSize { queries: sizes.queries, tokens: sizes.tokens, head: sizes.head };
@@ -184,7 +174,7 @@ pub fn planned(compiled: &Compiled, passes: [&Pass; 5], point: &Point, visible: 
             _ => panic!("a plan asks for the input {leaf:?}"),
         }
     };
-    let [forward, energy, backward, constants, energy_backward] = passes;
+    let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = passes;
     let length = |id| size.entries(Domain::of(plan.graph.axes(id)));
     let mut saved: Vec<Vec<f64>> = forward.saved.iter().map(|id| vec![0.0; length(*id)]).collect();
     let mut all = Arrays::new();
@@ -207,6 +197,7 @@ pub fn planned(compiled: &Compiled, passes: [&Pass; 5], point: &Point, visible: 
     run(backward, "∂", &mut saved);
     run(constants, "∂", &mut saved);
     run(energy_backward, "energy ∂", &mut saved);
+    run(energy_constants, "energy ∂", &mut saved);
     for param in recipe.params.iter().filter(|p| p.leaf.role == Role::Decay) {
         for prefix in ["∂", "energy ∂"] {
             let sums = plan::decay_sums(&param.name).map(|name| all.remove(&format!("{prefix}{name}")));

@@ -1,25 +1,21 @@
 //! Recipes as layers of candle: many in one crate, by the kernel and by tensor operations, with the gradients of all variables,
 //! beside the layer the evaluator makes of them.
 
-use crate::catching::catching;
 use crate::compare::{self, Arrays, differs};
-use crate::compiled::{LONGEST, ROUNDING, TOLERANCE, VAGUE};
+use crate::compiled::{ROUNDING, TOLERANCE, VAGUE};
 use crate::crates::{self, Crate};
+use crate::emitted::{Emitted, emitted};
 use crate::evaluate::Limits;
-use crate::expansion;
 use crate::failure::Failure;
-use crate::interpreted;
 use crate::layer::{self, LayerPoint, Sight};
-use crate::meaning::{self, Meaning};
+use crate::meaning::Meaning;
 use crate::point::Sizes;
-use crate::print;
 use crate::random::Random;
 use crate::tally::Tally;
 use crate::tape::Rounding;
 use crate::tree::{Recipe, Statement};
 use crate::words::{OTHER_END, Reading, Words};
-use energyc::pipeline::{self, Target};
-use energyc::simplify::Options;
+use energyc::pipeline::Target;
 
 /// One sequence of four tokens, two heads of two components.
 const SIZES: Sizes = Sizes { queries: 4, tokens: 4, head: 2, model: 4, heads: 2 };
@@ -104,36 +100,9 @@ pub fn look(recipes: &[(Recipe, u64)], tally: &mut Tally) -> Vec<Option<Failure>
     failures
 }
 
+/// A recipe's layer; nothing where there is none to have.
 fn subject<'a>(number: usize, recipe: &'a Recipe, tally: &mut Tally) -> Result<Option<Subject<'a>>, Failure> {
-    let Ok(checked) = interpreted::checked(&print::recipe(recipe))? else { return Ok(None) };
-    let compiled = match interpreted::compiled(checked)? {
-        Ok(compiled) => compiled,
-        Err(why) => {
-            tally.unsupport(&why);
-            return Ok(None);
-        }
-    };
-    let emit = || pipeline::compile(&compiled.recipe, Target::Candle, &Options::default());
-    let source = match catching("emit", emit)? {
-        Ok(source) => source,
-        Err(why) if why.is_fault() => {
-            return Err(Failure::Broken { command: "compile".to_string(), detail: why.to_string() });
-        }
-        Err(why) => {
-            tally.unsupport(&why.to_string());
-            return Ok(None);
-        }
-    };
-    if source.len() > LONGEST {
-        tally.skip("a layer that would take minutes to build");
-        return Ok(None);
-    }
-    let expansion = expansion::of(&compiled.derivation).filter(|_| meaning::needs_expansion(recipe));
-    if expansion.is_none() && meaning::needs_expansion(recipe) {
-        tally.skip("an expansion that is no number");
-        return Ok(None);
-    }
-    let meaning = Meaning::of(recipe, expansion.as_ref());
+    let Some(Emitted { meaning, source, .. }) = emitted(recipe, Target::Candle, tally)? else { return Ok(None) };
     let has_states = recipe.optimizer.body.iter().any(|statement| matches!(statement, Statement::State(..)));
     Ok(Some(Subject { number, recipe, meaning, source, has_states }))
 }

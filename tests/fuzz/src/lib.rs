@@ -6,6 +6,7 @@ pub mod commands;
 pub mod compare;
 pub mod compiled;
 pub mod crates;
+pub mod emitted;
 pub mod evaluate;
 #[cfg(test)]
 mod evaluate_tests;

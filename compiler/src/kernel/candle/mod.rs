@@ -58,7 +58,7 @@ impl<'a> Subject<'a> {
         if tokens.is_empty() {
             return Err(Unsupported::formula("it looks at no attended token".to_string()));
         }
-        if plan.backward.outputs.is_empty() {
+        if plan.tiles.backward.outputs.is_empty() {
             return Err(Unsupported::formula("its direction depends on nothing a layer learns".to_string()));
         }
         Ok(Subject {

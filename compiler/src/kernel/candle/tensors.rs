@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// The function `direction_with_tensor_ops`.
 pub fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
     let graph = &subject.plan.graph;
-    let out = subject.plan.forward.outputs[0].id;
+    let out = subject.plan.tiles.forward.outputs[0].id;
     let mut needed: Vec<Id> = reachable(graph, &BTreeSet::from([out]), &BTreeSet::new()).into_iter().collect();
     needed.sort();
     let lines = needed.iter().filter(|id| is_tensor(graph, &needed, **id) || **id == out);
