@@ -104,7 +104,10 @@ impl Lowering {
         if let Some(&id) = self.known.get(&e) {
             return Ok(id);
         }
-        let id = self.compute(&e)?;
+        let id = match self.near(&e)? {
+            Some(id) => id,
+            None => self.compute(&e)?,
+        };
         self.known.insert(e, id);
         Ok(id)
     }

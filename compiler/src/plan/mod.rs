@@ -11,6 +11,7 @@ mod balanced;
 pub mod graph;
 pub mod lower;
 mod merge;
+mod near;
 pub mod schedule;
 mod separate;
 pub mod text;
