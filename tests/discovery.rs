@@ -5,7 +5,7 @@ use energyc::check::{Recipe, check as check_recipe, inputs};
 use energyc::derive::{Derivation, backward, derive, hessian, reveal};
 use energyc::ir::eval::{Env, Sizes, evaluate};
 use energyc::ir::sample::{Random, sample};
-use energyc::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Role, Space, traverse};
+use energyc::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Role, Space, rational, traverse};
 use energyc::prelude;
 use energyc::simplify::cost::operations;
 use energyc::simplify::{Objective, Options, ReferenceSizes, RuleSet, simplify};
@@ -226,4 +226,24 @@ fn on_a_sphere_distance_attention_is_softmax_attention() {
         let options = energyc::derive::options_for(&sphere, options);
         simplify(&by_distance, &options).term == by_product
     });
+}
+
+// Sigmoids and what they leave of 1.
+
+#[test]
+fn smooth_functions_and_what_they_leave() {
+    let [q, k] = [inputs::q(), inputs::k()].map(Expr::leaf);
+    let (x, one, two) = (q.minus(&k), Expr::one(), rational::int(2));
+    let sigma = x.sigmoid();
+    let less = |c: &Expr, f: &Expr| c.minus(&c.times(f));
+    let cases = [
+        ("sigmoid-complement", less(&q, &sigma), q.times(&x.neg().sigmoid())),
+        ("sigmoid-pair", sigma.plus(&x.neg().sigmoid()), one.clone()),
+        ("sigmoid-centred", x.scale(&two).sigmoid().scale(&two).minus(&one), x.tanh()),
+        ("softplus-pair", x.softplus().minus(&x.neg().softplus()), x.clone()),
+        ("tanh-complement", less(&k, &x.tanh().square()), k.times(&x.tanh_slope())),
+    ];
+    for (rule, written, expected) in cases {
+        check(&[rule], |options| simplify(&written, options).term == expected);
+    }
 }

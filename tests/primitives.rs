@@ -4,6 +4,8 @@
 mod dropout;
 #[path = "primitives/real.rs"]
 mod real;
+#[path = "primitives/smooth.rs"]
+mod smooth;
 #[path = "primitives/solve.rs"]
 mod solve;
 #[path = "primitives/threshold.rs"]

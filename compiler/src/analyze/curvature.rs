@@ -179,6 +179,18 @@ impl Curvatures<'_> {
             Op::Call(Func::Abs, x) if self.of(x).is_affine() => plain(Convex),
             Op::Call(Func::Abs, x) if self.known.sign(x).is_nonnegative() => self.shape(x),
             Op::Call(Func::Abs, x) if self.known.sign(x).negate().is_nonnegative() => plain(self.of(x).negate()),
+            // Convex and increasing.
+            Op::Call(Func::Softplus, x) if self.of(x).is_convex() => plain(Convex),
+            // Convex, and increasing with |x|.
+            Op::Call(Func::LogCosh, x) if self.of(x).is_affine() => plain(Convex),
+            Op::Call(Func::LogCosh, x) if self.known.sign(x).is_nonnegative() && self.of(x).is_convex() => {
+                plain(Convex)
+            }
+            // Above 0 it is concave and increasing, below 0 convex and increasing.
+            Op::Call(Func::Tanh, x) if self.known.sign(x).is_nonnegative() && self.of(x).is_concave() => plain(Concave),
+            Op::Call(Func::Tanh, x) if self.known.sign(x).negate().is_nonnegative() && self.of(x).is_convex() => {
+                plain(Convex)
+            }
             Op::SmoothMax(_, _, s) if self.of(s).is_convex() => plain(Convex),
             Op::Select(p) => plain(self.cases(&p[0], &p[1], &p[2], &p[3])),
             _ => plain(Unknown),

@@ -74,6 +74,7 @@ impl Known {
             Op::Mul(xs) => xs.iter().fold(Sign::Positive, |s, x| s.times(self.of_values(x))),
             Op::Pow(x, r) => power_sign(self.of_values(x), r),
             Op::Sum(_, x) => self.of_values(x),
+            Op::Call(func, x) => func.sign(self.of_values(x)),
             Op::Leaf(_) => self.promised(e),
             _ => Sign::Unknown,
         }

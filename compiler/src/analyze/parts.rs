@@ -163,6 +163,11 @@ impl Composer<'_> {
                 let weights = Expr::weights(kind, *axis, s);
                 self.smooth_maximum(kind, *axis, &weights, s)
             }
+            // D²f(x) = f′(x) D²x + f″(x) (dx)²
+            Op::Call(func, x) => {
+                let (slope, bend) = (func.slope(x), func.bend(x));
+                self.scaled(x, &slope).into_iter().chain(self.square(&bend, x)).collect()
+            }
             _ => self.whole(e, Definite::Unknown, Reason::NoRule),
         }
     }

@@ -4,7 +4,7 @@
 //! with sign 0 = 0, and d x^r = r·x^(r−1)·dx with 0^s = 0, so that nothing is ever 0·∞.
 
 use crate::ir::memo::Memo;
-use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Rational, Space, rational, traverse};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Rational, Space, rational, traverse};
 use num_traits::Zero;
 
 /// What a named leaf stands for; it changes when that does. Its terms are along the token axis n.
@@ -104,15 +104,8 @@ impl<'a> Tangent<'a> {
                 if dx.is_zero() {
                     return dx;
                 }
-                match func {
-                    // d(eˣ) = eˣ dx
-                    Func::Exp => x.exp().times(&dx),
-                    // d(log x) = dx / x
-                    Func::Log => dx.over(x),
-                    // d|x| = sign(x) dx
-                    Func::Abs => x.signum().times(&dx),
-                    Func::Sign => Expr::zero(),
-                }
+                // d f(x) = f′(x) dx
+                func.slope(x).times(&dx)
             }
             // d(x if a ≤ b else y) = dx if a ≤ b else dy
             Op::Select(p) => {

@@ -69,7 +69,7 @@ impl Checker<'_> {
             if scope.knows(name) || inputs::RESERVED.contains(&name) {
                 continue;
             }
-            let declared = self.params.term(name).map(|expr| Value { expr, weight: 1 });
+            let declared = self.params.term(name).map(|expr| Value::of(expr, 1));
             let value = declared.or_else(|| {
                 let one = ParamValue::Fixed(Expr::one());
                 self.declare(name, one, Some(Sign::Positive), Origin::Recipe, radius.span)

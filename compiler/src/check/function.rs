@@ -1,10 +1,11 @@
 //! The functions of the language: what each takes and the term it stands for.
 
 use super::axes::{self, Side};
+use super::inputs;
 use super::library::value_of;
 use super::term::{Checker, Place, Scope, Value};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::rational::{int, ratio};
+use crate::ir::rational::ratio;
 use crate::ir::{Axis, Entropy, Expr, Rational, Sign};
 use crate::span::Span;
 use crate::syntax::ast::{self, Arg, Ident};
@@ -20,6 +21,11 @@ const TABLE: &[(&str, &[&str], usize)] = &[
     ("sigmoid", &["x"], 1),
     ("tanh", &["x"], 1),
     ("softplus", &["x"], 1),
+    ("relu", &["x"], 1),
+    ("cosh", &["x"], 1),
+    ("log1p", &["x"], 1),
+    ("square", &["x"], 1),
+    ("mean", &["x"], 1),
     ("norm", &["x", "p"], 1),
     ("dot", &["a", "b"], 2),
     ("sum", &["x"], 1),
@@ -90,7 +96,8 @@ impl Checker<'_> {
             (_, [x]) => {
                 let value = self.term(x, scope)?;
                 let result = self.unary(name, &value, x.span, scope.place())?;
-                self.keep(result, value.weight.saturating_add(2), span)
+                let value = self.keep(result, value.weight.saturating_add(2), span)?;
+                Some(Value { is_mean: name.text == "mean", ..value })
             }
             (_, [a, b]) => {
                 let (left, right) = (self.term(a, scope), self.term(b, scope));
@@ -105,17 +112,25 @@ impl Checker<'_> {
 
     fn unary(&mut self, name: &Ident, x: &Value, span: Span, place: Place) -> Option<Expr> {
         let x = &x.expr;
-        let exp_of = |x: &Expr| x.exp();
         Some(match name.text.as_str() {
             "exp" => x.exp(),
             "log" => self.logarithm(x, span)?,
             "sqrt" => self.power(x, &ratio(1, 2), span)?,
             "abs" => x.abs(),
             "sign" => x.signum(),
-            "sigmoid" => Expr::one().over(&Expr::one().plus(&exp_of(&x.neg()))),
-            // 1 − 2 / (1 + exp 2x)
-            "tanh" => Expr::one().minus(&Expr::int(2).over(&Expr::one().plus(&exp_of(&x.scale(&int(2)))))),
-            "softplus" => Expr::one().plus(&exp_of(x)).log(),
+            "sigmoid" => x.sigmoid(),
+            "tanh" => x.tanh(),
+            "softplus" => x.softplus(),
+            "relu" => Expr::select(x, &Expr::zero(), &Expr::zero(), x),
+            // (eˣ + e⁻ˣ)/2
+            "cosh" => x.exp().plus(&x.neg().exp()).scale(&ratio(1, 2)),
+            "log1p" => self.logarithm(&Expr::one().plus(x), span)?,
+            "square" => x.square(),
+            "mean" => {
+                self.needs_components(name, x, span, place)?;
+                let axis = axes::component_axis(place);
+                Expr::sum(axis, x).over(&Expr::leaf(inputs::length(axis)))
+            }
             "norm" => {
                 self.needs_components(name, x, span, place)?;
                 Expr::sum(axes::component_axis(place), &x.square()).sqrt()

@@ -14,6 +14,7 @@ mod params;
 mod program;
 mod reading;
 pub mod recipe;
+mod recognize;
 mod section;
 mod solve;
 mod term;

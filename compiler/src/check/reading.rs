@@ -9,6 +9,7 @@ use super::inputs;
 use super::library::{Entry, Key, Library, value_of};
 use super::params::Findings;
 use super::recipe::{Ingredients, Origin, Program, Recipe, Tokens, Used, Values, WriteBack};
+use super::recognize::recognized;
 use super::section::{Part, Sections};
 use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use super::value::{Given, Purpose};
@@ -78,7 +79,7 @@ impl<'a> Checker<'a> {
         let constraints = self.constraints(sections.constraints, &outer);
         let (local, global, program) = (local?, global?, program?);
         let values = sections.values.unwrap_or(Values::Free);
-        let energy = put_in(&global, &self.energy, &local);
+        let energy = recognized(&put_in(&global, &self.energy, &local));
         let size = traverse::tree_size(&energy);
         let energy = self.keep(energy, size, recipe.name.span)?.expr;
         Some(Recipe {
@@ -195,7 +196,7 @@ impl<'a> Checker<'a> {
     /// An energy that is used for itself must depend on what it is the energy of.
     fn whole_energy(&mut self, entry: &Entry<'a>, bindings: &Bindings, outer: &Bindings, part: Part) -> Option<Expr> {
         let site = part.name.span;
-        let energy = self.energy_of(entry, bindings, outer, site)?.expr;
+        let energy = recognized(&self.energy_of(entry, bindings, outer, site)?.expr);
         let kind = entry.ingredient.kind;
         let input = if kind == Kind::Local { inputs::q() } else { self.energy.clone() };
         if traverse::mentions(&energy, &input) {

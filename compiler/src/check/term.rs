@@ -47,11 +47,16 @@ impl Place {
 pub struct Value {
     pub expr: Expr,
     pub weight: usize,
+    /// Whether it may stand beside components, though it has none: a mean of components.
+    pub is_mean: bool,
 }
 
 impl Value {
+    pub fn of(expr: Expr, weight: usize) -> Value {
+        Value { expr, weight, is_mean: false }
+    }
     pub fn leaf(leaf: Leaf) -> Value {
-        Value { expr: Expr::leaf(leaf), weight: 1 }
+        Value::of(Expr::leaf(leaf), 1)
     }
 }
 
@@ -189,7 +194,7 @@ impl<'a> Checker<'a> {
             self.report(exponent_out_of_range(&exponent, span));
             return None;
         }
-        Some(Value { expr, weight })
+        Some(Value::of(expr, weight))
     }
 
     /// The term an expression stands for.
@@ -200,7 +205,8 @@ impl<'a> Checker<'a> {
             ExprKind::Name(name) => self.name(name, expr.span, scope),
             ExprKind::Negate(x) => {
                 let value = self.term(x, scope)?;
-                self.keep(value.expr.neg(), value.weight.saturating_add(1), expr.span)
+                let negated = self.keep(value.expr.neg(), value.weight.saturating_add(1), expr.span)?;
+                Some(Value { is_mean: value.is_mean, ..negated })
             }
             ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Subtract, .. } => self.addition(expr, scope),
             ExprKind::Binary { op: BinaryOp::Multiply | BinaryOp::Divide, .. } => self.product(expr, scope),
@@ -232,7 +238,7 @@ impl<'a> Checker<'a> {
         let operands = chain(expr, |op| matches!(op, BinaryOp::Add | BinaryOp::Subtract));
         let mut widest: Option<Side> = None;
         let mut failed = false;
-        let mut total = Value { expr: Expr::zero(), weight: 0 };
+        let mut total = Value::of(Expr::zero(), 0);
         for group in operands.chunks(CHUNK) {
             let mut terms = vec![total.expr.clone()];
             let mut weight = total.weight.saturating_add(1);
@@ -243,6 +249,8 @@ impl<'a> Checker<'a> {
                 };
                 let side = Side { axes: value.expr.axes(), span: operand.span };
                 match widest {
+                    // A mean is subtracted from every component.
+                    _ if value.is_mean && operands.len() > 1 => {}
                     Some(other) if !axes::fit(other.axes, side.axes) => {
                         let doing = if *op == BinaryOp::Add { "add" } else { "subtract" };
                         self.report(axes::mismatch(doing, other, side));
@@ -264,7 +272,7 @@ impl<'a> Checker<'a> {
     /// A chain of `*` and `/`.
     fn product(&mut self, expr: &ast::Expr, scope: &mut Scope) -> Option<Value> {
         let operands = chain(expr, |op| matches!(op, BinaryOp::Multiply | BinaryOp::Divide));
-        let mut total = Some(Value { expr: Expr::one(), weight: 0 });
+        let mut total = Some(Value::of(Expr::one(), 0));
         for (op, operand) in operands {
             let value = self.term(operand, scope);
             let (Some(left), Some(right)) = (total, value) else {
@@ -272,11 +280,16 @@ impl<'a> Checker<'a> {
                 continue;
             };
             let weight = left.weight.saturating_add(right.weight).saturating_add(1);
+            // A multiple of a mean is one.
+            let is_number = |value: &Value| value.expr.axes().is_empty();
+            let is_mean =
+                left.is_mean && is_number(&right) || right.is_mean && is_number(&left) && op == BinaryOp::Multiply;
             let result = match op {
                 BinaryOp::Divide => self.power(&right.expr, &rational::int(-1), operand.span),
                 _ => Some(right.expr),
             };
-            total = result.and_then(|right| self.keep(left.expr.times(&right), weight, expr.span));
+            let product = result.and_then(|right| self.keep(left.expr.times(&right), weight, expr.span));
+            total = product.map(|product| Value { is_mean, ..product });
         }
         total
     }
@@ -532,6 +545,6 @@ pub fn is_over_sizes(e: &Expr) -> bool {
 impl Value {
     /// A number as a value.
     pub fn number(number: Rational) -> Value {
-        Value { expr: Expr::constant(number), weight: 1 }
+        Value::of(Expr::constant(number), 1)
     }
 }

@@ -232,7 +232,7 @@ impl<'a> Checker<'a> {
         site: Span,
     ) -> Option<Value> {
         match self.params.declare(name, value, promised, origin, site) {
-            Ok(expr) => Some(Value { expr, weight: 1 }),
+            Ok(expr) => Some(Value::of(expr, 1)),
             Err(clash) => {
                 // Its spans are sites, which stand in the file.
                 self.diagnostics.push(clash);

@@ -97,6 +97,7 @@ impl Decision {
             Op::Pow(x, r) => self.power(x, r),
             Op::Call(Func::Exp, x) => self.exponential(x),
             Op::Call(Func::Log, x) => self.logarithm(x),
+            Op::Call(func, x) if written_out(*func, x).is_some() => self.quotient(&written_out(*func, x)?),
             Op::Sum(axis, x) => {
                 let body = self.reduced(x)?;
                 whole(Polynomial::opaque(&sum_over(*axis, &body)))
@@ -325,6 +326,19 @@ impl Decision {
             self.cases.push(shown);
         }
         Some(above)
+    }
+}
+
+/// The smooth functions as quotients and logarithms of exponentials.
+fn written_out(func: Func, x: &Expr) -> Option<Expr> {
+    let (up, down, one) = (|| x.exp(), || x.neg().exp(), Expr::one);
+    match func {
+        Func::Exp | Func::Log | Func::Abs | Func::Sign => None,
+        Func::Sigmoid => Some(one().over(&one().plus(&down()))),
+        Func::Softplus => Some(one().plus(&up()).log()),
+        Func::Tanh => Some(up().minus(&down()).over(&up().plus(&down()))),
+        Func::TanhSlope => Some(Expr::int(4).over(&up().plus(&down()).square())),
+        Func::LogCosh => Some(up().plus(&down()).scale(&rational::ratio(1, 2)).log()),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::axis::{Axis, AxisSet, Space};
 use super::budget::Budget;
-use super::expr::{Entropy, Expr, Func, Leaf, Op, System};
+use super::expr::{Entropy, Expr, Leaf, Op, System};
 use super::linear;
 use super::memo::{Memo, Seen};
 use super::rational::to_f64;
@@ -173,15 +173,7 @@ impl Interpreter<'_> {
                 let r = to_f64(r);
                 self.value(x)?.map(|x| total_power(x, r))
             }
-            Op::Call(func, x) => {
-                let x = self.value(x)?;
-                match func {
-                    Func::Exp => x.map(f64::exp),
-                    Func::Log => x.map(f64::ln),
-                    Func::Abs => x.map(f64::abs),
-                    Func::Sign => x.map(|x| if x == 0.0 { 0.0 } else { x.signum() }),
-                }
-            }
+            Op::Call(func, x) => self.value(x)?.map(|x| func.of(x)),
             Op::Select(parts) => {
                 let parts = parts.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
                 let parts: Vec<&Tensor> = parts.iter().map(|x| &**x).collect();

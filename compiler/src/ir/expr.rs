@@ -6,6 +6,7 @@
 //! the work of the rewrite rules.
 
 use super::axis::{Axis, AxisSet, Space};
+use super::func::Func;
 use super::memo::{Memo, Stored};
 use super::rational::{self, Rational};
 use super::sign::Sign;
@@ -99,25 +100,6 @@ pub enum Entropy {
     Tsallis(Rational),
     /// 1 − ‖p‖_γ, γ > 1: normmax.
     Norm(Rational),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Func {
-    Exp,
-    Log,
-    Abs,
-    Sign,
-}
-
-impl Func {
-    pub fn name(self) -> &'static str {
-        match self {
-            Func::Exp => "exp",
-            Func::Log => "log",
-            Func::Abs => "abs",
-            Func::Sign => "sign",
-        }
-    }
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -293,7 +275,7 @@ impl Expr {
         self.0.axes.contains(axis)
     }
 
-    fn make(op: Op) -> Expr {
+    pub(super) fn make(op: Op) -> Expr {
         let mut hasher = DefaultHasher::new();
         match &op {
             Op::Const(c) => (c.numer(), c.denom()).hash(&mut hasher),
@@ -608,6 +590,14 @@ impl Expr {
         match self.op() {
             Op::Const(c) if c.is_zero() => Expr::one(),
             Op::Call(Func::Log, x) => x.clone(),
+            // exp(−log(1 + eˣ)) = σ(−x)
+            Op::Mul(factors) => match factors.as_slice() {
+                [c, x] if *c == Expr::int(-1) => match x.op() {
+                    Op::Call(Func::Softplus, x) => x.neg().sigmoid(),
+                    _ => Expr::make(Op::Call(Func::Exp, self.clone())),
+                },
+                _ => Expr::make(Op::Call(Func::Exp, self.clone())),
+            },
             _ => Expr::make(Op::Call(Func::Exp, self.clone())),
         }
     }
@@ -615,6 +605,8 @@ impl Expr {
         match self.op() {
             Op::Const(c) if c.is_one() => Expr::zero(),
             Op::Call(Func::Exp, x) => x.clone(),
+            // log σ(x) = −log(1 + e⁻ˣ)
+            Op::Call(Func::Sigmoid, x) => x.neg().softplus().neg(),
             _ => Expr::make(Op::Call(Func::Log, self.clone())),
         }
     }
@@ -643,14 +635,6 @@ impl Expr {
         let kept = primitive.factors().into_iter().filter(|f| f.sign() != Sign::Positive);
         let inner = Expr::make(Op::Call(Func::Sign, Expr::mul(kept)));
         inner.scale(&c.signum())
-    }
-    pub fn call(func: Func, x: &Expr) -> Expr {
-        match func {
-            Func::Exp => x.exp(),
-            Func::Log => x.log(),
-            Func::Abs => x.abs(),
-            Func::Sign => x.signum(),
-        }
     }
     /// x where a ≤ b, else y.
     pub fn select(a: &Expr, b: &Expr, x: &Expr, y: &Expr) -> Expr {
@@ -708,7 +692,8 @@ impl Expr {
                 matches!(leaf.role, Role::Weights | Role::Visible | Role::Adjoint) && leaf.axes.contains(&token)
             }
             Op::Weights(_, axis, _) => *axis == token,
-            Op::Pow(x, _) | Op::Call(Func::Abs | Func::Sign, x) => x.vanishes_unseen(token),
+            Op::Pow(x, _) => x.vanishes_unseen(token),
+            Op::Call(func, x) if func.keeps_zero() => x.vanishes_unseen(token),
             Op::Mul(xs) => xs.iter().any(|x| x.vanishes_unseen(token)),
             _ => false,
         }
@@ -845,11 +830,7 @@ fn sign_of(op: &Op) -> Sign {
         Op::Const(_) => Sign::Negative,
         Op::Leaf(leaf) => leaf.sign,
         Op::Pow(x, r) => power_sign(x.sign(), r),
-        Op::Call(Func::Exp, _) => Sign::Positive,
-        Op::Call(Func::Log, _) => Sign::Unknown,
-        Op::Call(Func::Abs, x) if x.sign().is_nonzero() => Sign::Positive,
-        Op::Call(Func::Abs, _) => Sign::NonNegative,
-        Op::Call(Func::Sign, x) => x.sign(),
+        Op::Call(func, x) => func.sign(x.sign()),
         Op::Weights(..) => Sign::NonNegative,
         Op::SmoothMax(..) | Op::Solve(_) => Sign::Unknown,
         Op::Select(parts) => {

@@ -13,6 +13,7 @@
 //! | `add`, `mul` | n-ary, commutative, sorted, like terms and powers collected |
 //! | `pow x r` | x^r for a rational r, **total**: 0^r = 0 for every r ≠ 0, also a negative one; fractional powers are of terms that are nonnegative but for rounding, and below 0 they are 0 |
 //! | `exp log abs sign` | elementwise; `sign 0 = 0` |
+//! | `sigmoid softplus tanh tanh_slope log_cosh` | elementwise and smooth; what each is, [`func`] says |
 //! | `select a b x y` | x where a ≤ b, else y; the other branch is not looked at |
 //! | `sum i x` | Σ_i x |
 //! | `smoothmax K i s` | max over the simplex of Σ p_i s_i + H_K(p); for Shannon's entropy this is log Σ exp s_i |
@@ -40,6 +41,7 @@ pub mod axis;
 pub mod budget;
 pub mod eval;
 pub mod expr;
+pub mod func;
 pub mod linear;
 pub mod memo;
 pub mod rational;
@@ -50,6 +52,7 @@ pub mod traverse;
 
 pub use axis::{Axis, AxisSet, Space};
 pub use budget::Budget;
-pub use expr::{Entropy, Expr, Func, Leaf, Op, Role, System};
+pub use expr::{Entropy, Expr, Leaf, Op, Role, System};
+pub use func::Func;
 pub use rational::Rational;
 pub use sign::Sign;

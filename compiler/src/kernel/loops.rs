@@ -1,7 +1,7 @@
 //! Fused loops: one run over a register full of numbers at a time, with everything that does not change in it in front.
 
 use super::names;
-use crate::ir::{Axis, Func, Rational, Role, rational};
+use crate::ir::{Axis, Rational, Role, rational};
 use crate::plan::graph::{Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::plan::text::describe;
@@ -233,10 +233,12 @@ impl Context<'_> {
             }
             Map::Mul => product(&x),
             Map::Pow(r) => power(r, first, are_lanes),
-            Map::Call(Func::Exp) => quote!(#first.exponential()),
-            Map::Call(Func::Log) => quote!(#first.logarithm()),
-            Map::Call(Func::Abs) => quote!(#first.absolute()),
-            Map::Call(Func::Sign) => quote!(#first.signum0()),
+            Map::Call(func) => {
+                let function = names::primitive(*func);
+                quote!(#first.#function())
+            }
+            Map::Log1p => quote!(#first.log_1_plus()),
+            Map::Expm1 => quote!(#first.exp_minus_1()),
             Map::Select if are_lanes => {
                 let x: Vec<TokenStream> = operands.iter().map(|&o| self.in_lanes(o, view)).collect();
                 let (a, b, x, y) = (&x[0], &x[1], &x[2], &x[3]);
@@ -579,7 +581,7 @@ impl Context<'_> {
             Op::Map(Map::Mul, operands) => operands.iter().any(is_0),
             Op::Map(Map::Add, operands) => operands.iter().all(is_0),
             Op::Map(Map::Select, operands) => operands[2..].iter().all(is_0),
-            Op::Map(Map::Call(Func::Exp | Func::Log), _) => false,
+            Op::Map(Map::Call(func), _) if !func.keeps_zero() => false,
             Op::Map(_, operands) => is_0(&operands[0]),
             _ => false,
         };

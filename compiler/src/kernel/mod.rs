@@ -30,8 +30,9 @@ pub const DEPENDENCIES: &str = "gemm = { version = \"0.19\", features = [\"x86-v
      pulp = { version = \"0.22\", features = [\"x86-v4\"] }\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 13] = [
+const PRIMITIVES: [(&str, &str); 14] = [
     ("functions", include_str!("../primitives/functions.rs")),
+    ("smooth", include_str!("../primitives/smooth.rs")),
     ("real", include_str!("../primitives/real.rs")),
     ("lanes", include_str!("../primitives/lanes.rs")),
     ("panels", include_str!("../primitives/panels.rs")),

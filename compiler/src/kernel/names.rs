@@ -7,7 +7,7 @@ use super::users::identifier_apart;
 use super::{steps, triple};
 use crate::check::recipe::ParamValue;
 use crate::derive::Derivation;
-use crate::ir::{Axis, Leaf, Role, Space};
+use crate::ir::{Axis, Func, Leaf, Role, Space};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Cotangent, Domain, Output, Pass, Place, Step};
 use crate::plan::{Passes, Plan, decay_sums};
@@ -295,10 +295,26 @@ fn gradients(plan: &Plan, pass: &Pass, of: Cotangent) -> TokenStream {
     }
 }
 
+/// The primitive that computes a function, of a number and of lanes.
+pub fn primitive(func: Func) -> Ident {
+    let name = match func {
+        Func::Exp => "exponential",
+        Func::Log => "logarithm",
+        Func::Abs => "absolute",
+        Func::Sign => "signum0",
+        Func::Sigmoid => "sigmoid",
+        Func::Softplus => "softplus",
+        Func::Tanh => "tangent",
+        Func::TanhSlope => "tangent_slope",
+        Func::LogCosh => "log_cosh",
+    };
+    format_ident!("{name}")
+}
+
 /// The primitives a plan calls, in the order of the file.
 pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     let ops = || plan.graph.nodes.iter().map(|node| &node.op);
-    let mut used = vec!["functions", "real", "lanes", "blocks", "product"];
+    let mut used = vec!["functions", "smooth", "real", "lanes", "blocks", "product"];
     if ops().any(|op| matches!(op, Op::Threshold(..))) {
         used.push("threshold");
     }

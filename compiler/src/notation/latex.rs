@@ -20,7 +20,12 @@ pub fn print(m: &Math) -> String {
             parts.collect::<Vec<_>>().join(r"\, ")
         }
         Math::Fraction(a, b) => format!(r"\frac{{{}}}{{{}}}", print(a), print(b)),
-        Math::Power(base, exponent) => format!("{}^{{{}}}", tight(base), print(exponent)),
+        Math::Power(base, exponent) => match &**base {
+            Math::Call(name @ "tanh", x) => {
+                format!(r"{}^{{{}}}\left( {} \right)", function(name), print(exponent), print(x))
+            }
+            base => format!("{}^{{{}}}", tight(base), print(exponent)),
+        },
         Math::Inner(a, b) => format!(r"{}^\top {}", tight(a), tight(b)),
         Math::Outer(a, b) => format!(r"{} {}^\top", tight(a), tight(b)),
         Math::Elementwise(xs) => xs.iter().map(factor).collect::<Vec<_>>().join(r" \odot "),
@@ -33,8 +38,7 @@ pub fn print(m: &Math) -> String {
             Math::Over(..) => format!(r"\log {}", print(x)),
             x => format!(r"\log \left( {} \right)", print(x)),
         },
-        Math::Call("sign", x) => format!(r"\operatorname{{sign}}\left( {} \right)", print(x)),
-        Math::Call(name, x) => format!(r"\operatorname{{{name}}}\left( {} \right)", print(x)),
+        Math::Call(name, x) => format!(r"{}\left( {} \right)", function(name), print(x)),
         Math::Over(symbol, index, body) => {
             let symbol = match *symbol {
                 "Σ" => r"\sum",
@@ -59,6 +63,16 @@ pub fn print(m: &Math) -> String {
         Math::Pseudoinverse(x) => format!("{}^+", tight(x)),
         Math::Transposed(x) => format!(r"{}^\top", tight(x)),
         Math::Entry(x, index) => format!("{}_{{{index}}}", tight(x)),
+    }
+}
+
+/// A function by its command, or by its name.
+fn function(name: &str) -> String {
+    match name {
+        "σ" => r"\sigma".to_string(),
+        "tanh" => r"\tanh".to_string(),
+        "log cosh" => r"\log\cosh".to_string(),
+        name => format!(r"\operatorname{{{name}}}"),
     }
 }
 

@@ -54,8 +54,12 @@ fn go(m: &Math) -> (String, Bind) {
             (format!("{above}/{below}"), Bind::Product)
         }
         Math::Power(base, exponent) => {
-            let base = at(base, Bind::Atom);
             let text = print(exponent);
+            // tanh²(x)
+            if let (Math::Call(name @ "tanh", x), Some(raised)) = (&**base, symbol::superscript(&text)) {
+                return (format!("{name}{raised}({})", print(x)), Bind::Atom);
+            }
+            let base = at(base, Bind::Atom);
             let text = match symbol::superscript(&text) {
                 Some(raised) => format!("{base}{raised}"),
                 None if text.chars().count() == 1 => format!("{base}^{text}"),

@@ -108,6 +108,15 @@ impl Writer {
             Op::Call(Func::Log, x) => Math::Call("log", Box::new(self.term(x))),
             Op::Call(Func::Abs, x) => Math::Abs(Box::new(self.term(x))),
             Op::Call(Func::Sign, x) => Math::Call("sign", Box::new(self.term(x))),
+            Op::Call(Func::Sigmoid, x) => Math::Call("σ", Box::new(self.term(x))),
+            Op::Call(Func::Softplus, x) => Math::Call("softplus", Box::new(self.term(x))),
+            Op::Call(Func::Tanh, x) => Math::Call("tanh", Box::new(self.term(x))),
+            // 1 − tanh²(x)
+            Op::Call(Func::TanhSlope, x) => {
+                let tanh = Math::Call("tanh", Box::new(self.term(x)));
+                Math::Sum(vec![(false, Math::one()), (true, raised(tanh, &rational::int(2)))])
+            }
+            Op::Call(Func::LogCosh, x) => Math::Call("log cosh", Box::new(self.term(x))),
             Op::Select(p) => Math::Cases {
                 left: Box::new(self.term(&p[0])),
                 right: Box::new(self.term(&p[1])),
@@ -280,9 +289,11 @@ impl Writer {
                     divisors.push(self.power(base, &-r))
                 }
                 _ if is_vector => vectors.push(written(self)),
-                Op::Sum(..) | Op::SmoothMax(..) | Op::Call(Func::Log, _) | Op::Add(_) | Op::Mul(_) => {
-                    sums.push(written(self))
-                }
+                Op::Sum(..)
+                | Op::SmoothMax(..)
+                | Op::Call(Func::Log | Func::TanhSlope, _)
+                | Op::Add(_)
+                | Op::Mul(_) => sums.push(written(self)),
                 Op::Pow(base, r) if *r == rational::ratio(1, 2) && factor.axes().is_empty() => {
                     roots.push(self.term(base))
                 }
@@ -342,7 +353,7 @@ impl Writer {
     fn reads_better_negated(&self, e: &Expr) -> bool {
         match e.op() {
             Op::Add(terms) => terms.iter().any(|t| t.split_coefficient().0.is_negative()),
-            Op::Call(Func::Sign, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
+            Op::Call(Func::Sign | Func::Tanh, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
             Op::Sum(axis, body) if axis.space == Space::Token => {
                 body.factors().iter().any(|f| self.reads_better_negated(f))
             }
@@ -354,6 +365,7 @@ impl Writer {
     fn negated(&mut self, e: &Expr) -> Math {
         match e.op() {
             Op::Call(Func::Sign, x) => Math::Call("sign", Box::new(self.term(&x.neg()))),
+            Op::Call(Func::Tanh, x) => Math::Call("tanh", Box::new(self.term(&x.neg()))),
             Op::Sum(axis, body) if axis.space == Space::Token => self.token_sum(*axis, &body.neg()),
             _ => self.term(&e.neg()),
         }

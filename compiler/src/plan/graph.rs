@@ -57,6 +57,9 @@ pub enum Map {
     /// The total power: 0^r = 0.
     Pow(Rational),
     Call(Func),
+    /// log(1 + x), and e^x − 1, both right near 0.
+    Log1p,
+    Expm1,
     /// `[a, b, x, y]`: x where a ≤ b, else y.
     Select,
     /// The larger of x and 0.

@@ -108,12 +108,15 @@ impl Lowering {
     }
 
     /// The same, with its exponentials carried along.
-    fn shifted(&mut self, e: &Expr) -> Result<Shifted, Unsupported> {
+    pub(super) fn shifted(&mut self, e: &Expr) -> Result<Shifted, Unsupported> {
         let e = canonical(e)?;
         if let Some(known) = self.known.get(&e) {
             return Ok(known.clone());
         }
-        let value = self.compute(&e)?;
+        let value = match self.near(&e)? {
+            Some(value) => value,
+            None => self.compute(&e)?,
+        };
         self.known.insert(e, value.clone());
         Ok(value)
     }

@@ -13,6 +13,7 @@ pub mod graph;
 pub mod lower;
 mod matrix;
 mod merge;
+mod near;
 pub mod schedule;
 mod separate;
 mod shift;

@@ -11,7 +11,7 @@
 
 use super::graph::{Fold, Graph, Id, Map, Op};
 use super::lower::Unsupported;
-use crate::ir::{Axis, AxisSet, Func, rational};
+use crate::ir::{Axis, AxisSet, rational};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -488,7 +488,8 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
         operations += match map {
             Map::Add | Map::Mul => operands.len() - 1,
             Map::Spread(_) => 0,
-            Map::Positive | Map::Select | Map::Call(Func::Abs | Func::Sign) => 1,
+            Map::Call(func) if func.is_cheap() => 1,
+            Map::Positive | Map::Select => 1,
             Map::Pow(r) if *r == rational::int(2) => 1,
             _ => return false,
         };

@@ -75,6 +75,8 @@ pub fn describe(graph: &Graph, id: Id) -> String {
         Op::Map(Map::Mul, xs) => list(xs, " · "),
         Op::Map(Map::Pow(r), xs) => format!("{}^({r})", name(&xs[0])),
         Op::Map(Map::Call(func), xs) => format!("{}({})", func.name(), name(&xs[0])),
+        Op::Map(Map::Log1p, xs) => format!("log(1 + {})", name(&xs[0])),
+        Op::Map(Map::Expm1, xs) => format!("exp({}) − 1", name(&xs[0])),
         Op::Map(Map::Select, xs) => {
             format!("{} ≤ {} ? {} : {}", name(&xs[0]), name(&xs[1]), name(&xs[2]), name(&xs[3]))
         }

@@ -83,11 +83,11 @@ pub const MANTISSA_BITS: u32 = 23;
 pub const TO_BIASED: u32 = ONE_BITS.wrapping_sub(0x3f2a_aaab);
 
 /// 1 / ln 2.
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
+pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln 2 rounded to `f32`.
-const LN_2: f32 = std::f32::consts::LN_2;
+pub const LN_2: f32 = std::f32::consts::LN_2;
 /// ln 2 - [`LN_2`].
-const LN_2_LOW: f32 = -1.904_654_2e-9;
+pub const LN_2_LOW: f32 = -1.904_654_2e-9;
 /// The largest x with a finite e^x.
 const EXP_LARGEST: f32 = 88.722_83;
 /// The smallest x with a normal e^x.
@@ -201,14 +201,20 @@ fn product<T: Single>(x: T, n: u32) -> T {
     product.unwrap_or(x.like(1.0))
 }
 
-/// e^r for |r| <= ln(2)/2 as 1 + r + r^2 q(r), with q of degree 4 fitted to a relative error of 4e-9.
+/// e^r for |r| <= ln(2)/2.
 #[inline(always)]
 fn exp_near_0<T: Single>(r: T) -> T {
+    exp_near_0_minus_1(r) + r.like(1.0)
+}
+
+/// e^r - 1 for |r| <= ln(2)/2 as r + r^2 q(r), with q of degree 4 fitted to an error of 4e-9 e^r.
+#[inline(always)]
+pub fn exp_near_0_minus_1<T: Single>(r: T) -> T {
     let q = r.like(0.001_381_454_4).times_plus(r, r.like(0.008_368_722));
     let q = q.times_plus(r, r.like(0.041_668_39));
     let q = q.times_plus(r, r.like(0.166_665_21));
     let q = q.times_plus(r, r.like(0.499_999_94));
-    q.times_plus(r * r, r) + r.like(1.0)
+    q.times_plus(r * r, r)
 }
 
 /// (e, ln m) with x = 2^e m and m in [2/3, 4/3), for a finite x > 0; anything for other x.

@@ -5,6 +5,7 @@
 //! register that is alive in it.
 
 use super::functions::{self, MANTISSA_BITS, ONE_BITS, ROUND, ROUND_BITS, Single, TO_BIASED};
+use super::smooth;
 use pulp::Simd;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
@@ -204,6 +205,48 @@ impl<S: Simd> Lanes<S> {
     #[inline(always)]
     pub fn logarithm(self) -> Self {
         functions::logarithm(self)
+    }
+
+    /// 1 / (1 + e^-x).
+    #[inline(always)]
+    pub fn sigmoid(self) -> Self {
+        smooth::sigmoid(self)
+    }
+
+    /// log(1 + e^x).
+    #[inline(always)]
+    pub fn softplus(self) -> Self {
+        smooth::softplus(self)
+    }
+
+    /// The hyperbolic tangent.
+    #[inline(always)]
+    pub fn tangent(self) -> Self {
+        smooth::tangent(self)
+    }
+
+    /// 1 - tanh^2 x.
+    #[inline(always)]
+    pub fn tangent_slope(self) -> Self {
+        smooth::tangent_slope(self)
+    }
+
+    /// log cosh x.
+    #[inline(always)]
+    pub fn log_cosh(self) -> Self {
+        smooth::log_cosh(self)
+    }
+
+    /// log(1 + x).
+    #[inline(always)]
+    pub fn log_1_plus(self) -> Self {
+        smooth::log_1_plus(self)
+    }
+
+    /// e^x - 1.
+    #[inline(always)]
+    pub fn exp_minus_1(self) -> Self {
+        smooth::exp_minus_1(self)
     }
 
     /// The total power x^r.

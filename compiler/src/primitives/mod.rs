@@ -13,6 +13,7 @@ pub mod panels;
 pub mod product;
 pub mod real;
 pub mod scan;
+pub mod smooth;
 pub mod solve;
 pub mod threshold;
 pub mod visible;

@@ -3,7 +3,7 @@
 //! The method names differ from those of the standard library on purpose: inherent methods win on a concrete `f32`, so
 //! a trait method called `exp` would silently become a call to the C library and stop the loop from vectorizing.
 
-use super::functions;
+use super::{functions, smooth};
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
@@ -44,6 +44,27 @@ pub trait Real:
 
     /// ln x. For `f32`: within 1 ulp, denormal arguments included; ln 0 = -infinity, NaN below 0.
     fn logarithm(self) -> Self;
+
+    /// 1 / (1 + e^-x). For `f32`: within 3 ulp where the result is normal, as all of the following.
+    fn sigmoid(self) -> Self;
+
+    /// log(1 + e^x). For `f32`: within 3 ulp.
+    fn softplus(self) -> Self;
+
+    /// The hyperbolic tangent. For `f32`: within 4 ulp.
+    fn tangent(self) -> Self;
+
+    /// 1 - tanh^2 x. For `f32`: within 5 ulp.
+    fn tangent_slope(self) -> Self;
+
+    /// log cosh x. For `f32`: within 6 ulp.
+    fn log_cosh(self) -> Self;
+
+    /// log(1 + x). For `f32`: within 3 ulp; -infinity at -1, NaN below.
+    fn log_1_plus(self) -> Self;
+
+    /// e^x - 1. For `f32`: within 3 ulp.
+    fn exp_minus_1(self) -> Self;
 
     /// The square root, correctly rounded; NaN below 0.
     fn square_root(self) -> Self;
@@ -171,6 +192,51 @@ impl Real for f64 {
     }
 
     #[inline(always)]
+    fn sigmoid(self) -> f64 {
+        let u = (-self.abs()).exp();
+        if self < 0.0 { u / (1.0 + u) } else { 1.0 / (1.0 + u) }
+    }
+
+    #[inline(always)]
+    fn softplus(self) -> f64 {
+        let positive = if self <= 0.0 { 0.0 } else { self };
+        positive + (-self.abs()).exp().ln_1p()
+    }
+
+    #[inline(always)]
+    fn tangent(self) -> f64 {
+        self.tanh()
+    }
+
+    #[inline(always)]
+    fn tangent_slope(self) -> f64 {
+        let u = (-2.0 * self.abs()).exp();
+        4.0 * u / ((1.0 + u) * (1.0 + u))
+    }
+
+    #[inline(always)]
+    fn log_cosh(self) -> f64 {
+        // The two forms of the same in `smooth`.
+        let size = self.abs();
+        if size <= 1.0 {
+            let k = size.exp_m1();
+            (0.5 * k * (k / (1.0 + k))).ln_1p()
+        } else {
+            size + (0.5 * (-2.0 * size).exp_m1()).ln_1p()
+        }
+    }
+
+    #[inline(always)]
+    fn log_1_plus(self) -> f64 {
+        self.ln_1p()
+    }
+
+    #[inline(always)]
+    fn exp_minus_1(self) -> f64 {
+        self.exp_m1()
+    }
+
+    #[inline(always)]
     fn square_root(self) -> f64 {
         self.sqrt()
     }
@@ -236,6 +302,41 @@ impl Real for f32 {
     #[inline(always)]
     fn logarithm(self) -> f32 {
         functions::logarithm(self)
+    }
+
+    #[inline(always)]
+    fn sigmoid(self) -> f32 {
+        smooth::sigmoid(self)
+    }
+
+    #[inline(always)]
+    fn softplus(self) -> f32 {
+        smooth::softplus(self)
+    }
+
+    #[inline(always)]
+    fn tangent(self) -> f32 {
+        smooth::tangent(self)
+    }
+
+    #[inline(always)]
+    fn tangent_slope(self) -> f32 {
+        smooth::tangent_slope(self)
+    }
+
+    #[inline(always)]
+    fn log_cosh(self) -> f32 {
+        smooth::log_cosh(self)
+    }
+
+    #[inline(always)]
+    fn log_1_plus(self) -> f32 {
+        smooth::log_1_plus(self)
+    }
+
+    #[inline(always)]
+    fn exp_minus_1(self) -> f32 {
+        smooth::exp_minus_1(self)
     }
 
     #[inline(always)]

@@ -92,8 +92,8 @@ impl<'a> Costs<'a> {
             Term::Pow(_) => 1.0,
             Term::Sum([_, x]) if is_mean(graph, *x) => 0.0,
             Term::Sum(_) => 3.0,
-            Term::Log([x]) if is_sum_of_exponentials(graph, *x) => f64::INFINITY,
-            Term::Exp(_) | Term::Log(_) | Term::Abs(_) | Term::Sign(_) => 2.0,
+            Term::Call(Func::Log, [x]) if is_sum_of_exponentials(graph, *x) => f64::INFINITY,
+            Term::Call(..) => 2.0,
             Term::Select(_) => 5.0,
             Term::SmoothMax(_) | Term::Weights(_) => 2.0,
         }
@@ -108,11 +108,12 @@ impl<'a> Costs<'a> {
             }
             Term::Number(_) | Term::Axis(_) | Term::Kind(_) => 0.0,
             Term::Mul([a, b]) if [a, b].iter().any(|x| is_unit(graph, **x) || is_mask(graph, **x)) => 0.0,
-            Term::Mul(_) | Term::Add(_) | Term::Pow(_) | Term::Abs(_) | Term::Sign(_) => entries(facts.axes),
+            Term::Mul(_) | Term::Add(_) | Term::Pow(_) => entries(facts.axes),
             Term::Select(_) => 2.0 * entries(facts.axes),
             Term::Sum([_, x]) => entries(graph[*x].data.axes),
-            Term::Log([x]) if is_sum_of_exponentials(graph, *x) => f64::INFINITY,
-            Term::Exp(_) | Term::Log(_) => TRANSCENDENTAL as f64 * entries(facts.axes),
+            Term::Call(Func::Log, [x]) if is_sum_of_exponentials(graph, *x) => f64::INFINITY,
+            Term::Call(func, _) if func.is_cheap() => entries(facts.axes),
+            Term::Call(..) => TRANSCENDENTAL as f64 * entries(facts.axes),
             Term::SmoothMax([_, _, s]) => (TRANSCENDENTAL + 2) as f64 * entries(graph[*s].data.axes),
             Term::Weights(_) => (TRANSCENDENTAL + 3) as f64 * entries(facts.axes),
         }
@@ -168,7 +169,7 @@ fn is_mean_body(axis: Axis, body: &Expr) -> bool {
 /// log Σ exp overflows; `smoothmax` is the stable way to say it.
 fn is_sum_of_exponentials(graph: &Graph, id: egg::Id) -> bool {
     graph[id].nodes.iter().any(|n| match n {
-        Term::Sum([_, x]) => graph[*x].nodes.iter().any(|n| matches!(n, Term::Exp(_))),
+        Term::Sum([_, x]) => graph[*x].nodes.iter().any(|n| matches!(n, Term::Call(Func::Exp, _))),
         _ => false,
     })
 }
@@ -283,8 +284,7 @@ impl Count {
         match e.op() {
             Op::Const(_) | Op::Leaf(_) => Polynomial::default(),
             Op::Pow(..) => per_entry(1, e.axes()),
-            Op::Call(Func::Exp | Func::Log, _) => per_entry(TRANSCENDENTAL, e.axes()),
-            Op::Call(..) => per_entry(1, e.axes()),
+            Op::Call(func, _) => per_entry(if func.is_cheap() { 1 } else { TRANSCENDENTAL }, e.axes()),
             Op::Select(_) => per_entry(2, e.axes()),
             // ⅔n³ + 2n² for a matrix of n × n, once for every right side.
             Op::Solve(s) => {

@@ -78,10 +78,7 @@ egg::define_language! {
         "+" = Add([Id; 2]),
         "*" = Mul([Id; 2]),
         "pow" = Pow([Id; 2]),
-        "exp" = Exp([Id; 1]),
-        "log" = Log([Id; 1]),
-        "abs" = Abs([Id; 1]),
-        "sign" = Sign([Id; 1]),
+        Call(Func, [Id; 1]),
         "select" = Select([Id; 4]),
         "sum" = Sum([Id; 2]),
         "smoothmax" = SmoothMax([Id; 3]),
@@ -158,12 +155,8 @@ pub fn node_facts<'a>(node: &Term, atoms: &[Expr], of: impl Fn(Id) -> &'a Facts)
                 facts.sign = power_sign(of(*x).sign, &r);
             }
         }
-        Term::Exp(_) => facts.sign = Sign::Positive,
-        Term::Log(_) | Term::SmoothMax(_) => {}
-        Term::Abs([x]) => {
-            facts.sign = if of(*x).sign.is_nonzero() { Sign::Positive } else { Sign::NonNegative };
-        }
-        Term::Sign([x]) => facts.sign = of(*x).sign,
+        Term::Call(func, [x]) => facts.sign = func.sign(of(*x).sign),
+        Term::SmoothMax(_) => {}
         Term::Select([_, _, x, y]) => facts.sign = of(*x).sign.join(of(*y).sign),
         Term::Sum([_, x]) => facts.sign = of(*x).sign,
         Term::Weights([_, i, _]) => {
@@ -257,13 +250,8 @@ impl Encoder {
             }
             Op::Call(func, x) => {
                 let opens = is_root && *func == Func::Log;
-                let x = [if opens { self.open(x, false, out) } else { self.atom(x, out) }];
-                out.add(match func {
-                    Func::Exp => Term::Exp(x),
-                    Func::Log => Term::Log(x),
-                    Func::Abs => Term::Abs(x),
-                    Func::Sign => Term::Sign(x),
-                })
+                let x = if opens { self.open(x, false, out) } else { self.argument(*func, x, out) };
+                out.add(Term::Call(*func, [x]))
             }
             Op::Select(p) => {
                 let parts =
@@ -283,6 +271,19 @@ impl Encoder {
                 out.add(Term::SmoothMax([kind, axis, s]))
             }
             Op::Leaf(_) | Op::Weights(..) | Op::SmoothMax(..) | Op::Solve(_) => self.atom(e, out),
+        }
+    }
+
+    /// The argument of a function. Of one that is at −x what it is at x in another way, −x is seen to be −1·x, and 2x to
+    /// be 2·x.
+    fn argument(&mut self, func: Func, x: &Expr, out: &mut RecExpr<Term>) -> Id {
+        let (content, primitive) = x.split_content();
+        match func {
+            Func::Sigmoid | Func::Softplus if !content.is_one() && x.as_const().is_none() => {
+                let ids = [out.add(Term::Number(content)), self.atom(&primitive, out)];
+                chain(&ids, out, Term::Mul)
+            }
+            _ => self.atom(x, out),
         }
     }
 
@@ -393,10 +394,7 @@ pub fn decode_node<'a>(
             let r = at(r)?;
             at(x)?.pow(r.as_const().unwrap_or(&Rational::one()))
         }
-        Term::Exp([x]) => at(x)?.exp(),
-        Term::Log([x]) => at(x)?.log(),
-        Term::Abs([x]) => at(x)?.abs(),
-        Term::Sign([x]) => at(x)?.signum(),
+        Term::Call(func, [x]) => Expr::call(*func, &at(x)?),
         Term::Select([a, b, x, y]) => Expr::select(&at(a)?, &at(b)?, &at(x)?, &at(y)?),
         Term::Sum([i, x]) => Expr::sum(axis(i)?, &at(x)?),
         Term::SmoothMax([k, i, s]) => Expr::smoothmax(&kind(k)?, axis(i)?, &at(s)?),

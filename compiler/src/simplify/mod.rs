@@ -248,7 +248,8 @@ impl<'a> Driver<'a> {
     fn region(&mut self, e: &Expr) -> Expr {
         // No rule looks at these from outside.
         let is_settled = match e.op() {
-            Op::Const(_) | Op::Leaf(_) | Op::Call(Func::Exp | Func::Abs | Func::Sign, _) => true,
+            Op::Const(_) | Op::Leaf(_) => true,
+            Op::Call(func, _) => *func != Func::Log,
             Op::Pow(_, r) => !r.is_integer() || r < &rational::int(0),
             _ => false,
         };

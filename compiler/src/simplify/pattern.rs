@@ -79,15 +79,14 @@ impl Pattern {
                     "+" => Expr::add([term(0)?, term(1)?]),
                     "*" => Expr::mul([term(0)?, term(1)?]),
                     "pow" => term(0)?.pow(&args[1].number(bindings)?),
-                    "exp" => term(0)?.exp(),
-                    "log" => term(0)?.log(),
-                    "abs" => term(0)?.abs(),
-                    "sign" => term(0)?.signum(),
                     "select" => Expr::select(&term(0)?, &term(1)?, &term(2)?, &term(3)?),
                     "sum" => Expr::sum(axis(0)?, &term(1)?),
                     "smoothmax" => Expr::smoothmax(&args[0].kind(bindings)?, axis(1)?, &term(2)?),
                     "weights" => Expr::weights(&args[0].kind(bindings)?, axis(1)?, &term(2)?),
-                    _ => return Err(format!("unknown operation `{head}`")),
+                    head => match head.parse() {
+                        Ok(func) => Expr::call(func, &term(0)?),
+                        Err(()) => return Err(format!("unknown operation `{head}`")),
+                    },
                 })
             }
         }

@@ -61,7 +61,9 @@ fn factor(e: &Expr) -> String {
 fn tight(e: &Expr) -> String {
     match e.op() {
         Op::Leaf(leaf) => leaf.name.to_string(),
-        Op::Call(func @ (Func::Exp | Func::Log | Func::Abs | Func::Sign), x) => format!("{}({})", func.name(), any(x)),
+        Op::Call(Func::TanhSlope, x) => format!("(1 - tanh({})^2)", any(x)),
+        Op::Call(Func::LogCosh, x) => format!("log(cosh({}))", any(x)),
+        Op::Call(func, x) => format!("{}({})", func.name(), any(x)),
         Op::Const(c) if c.is_integer() && !c.is_negative() => c.to_string(),
         _ => format!("({})", any(e)),
     }

@@ -3,9 +3,11 @@
 //!
 //! This is the language's meaning in one place, as a reader of its documentation would write it down:
 //! norm(x) = √Σx², norm(x, p) = (Σ|x|^p)^(1/p), dot(x, y) = Σxy, sigmoid(x) = 1/(1 + exp(−x)),
-//! tanh(x) = 1 − 2/(1 + exp(2x)), softplus(x) = log(1 + exp(x)).
+//! tanh(x) = (exp(x) − exp(−x))/(exp(x) + exp(−x)), softplus(x) = log(1 + exp(x)), relu(x) = max(x, 0),
+//! cosh(x) = (exp(x) + exp(−x))/2, log1p(x) = log(1 + x), square(x) = x², mean(x) = Σx / d_h.
 
 use crate::prelude;
+use crate::tape::Curve;
 use crate::tree::{Choice, Compare, Entropy, Exponent, Expr, Function, Ingredient, Kind, Pairing, Size, Value};
 use std::collections::HashMap;
 
@@ -28,6 +30,7 @@ pub enum Node {
     Log(Id),
     Abs(Id),
     Sign(Id),
+    Curve(Curve, Id),
     /// x where a ≤ b, else y.
     Select(Id, Id, Id, Id),
     SumComponents(Id),
@@ -81,7 +84,9 @@ impl Graph {
             Node::Energy => Reach { tokens: true, ..Reach::default() },
             Node::Param(_) => Reach { tokens: of_tokens, ..Reach::default() },
             Node::Add(a, b) | Node::Multiply(a, b) => of(&[*a, *b]),
-            Node::Power(a, _) | Node::Exp(a) | Node::Log(a) | Node::Abs(a) | Node::Sign(a) => of(&[*a]),
+            Node::Power(a, _) | Node::Exp(a) | Node::Log(a) | Node::Abs(a) | Node::Sign(a) | Node::Curve(_, a) => {
+                of(&[*a])
+            }
             Node::Select(a, b, x, y) => of(&[*a, *b, *x, *y]),
             Node::SumComponents(a) => Reach { components: false, query: false, key: false, ..of(&[*a]) },
             Node::SumTokens(_) | Node::Minimum(..) => Reach::default(),
@@ -271,23 +276,29 @@ fn apply(graph: &mut Graph, function: Function, x: Id, kind: Kind) -> Id {
         Function::Sqrt => graph.add(Node::Power(x, 0.5)),
         Function::Abs => graph.add(Node::Abs(x)),
         Function::Sign => graph.add(Node::Sign(x)),
-        Function::Sigmoid => {
+        Function::Sigmoid => graph.add(Node::Curve(Curve::Sigmoid, x)),
+        Function::Tanh => graph.add(Node::Curve(Curve::Tanh, x)),
+        Function::Softplus => graph.add(Node::Curve(Curve::Softplus, x)),
+        Function::Relu => {
+            let zero = graph.number(0.0);
+            graph.add(Node::Select(x, zero, zero, x))
+        }
+        Function::Cosh => {
             let minus = negate(graph, x);
-            let below = one_plus_exp(graph, minus);
-            graph.add(Node::Power(below, -1.0))
+            let (up, down, half) = (graph.add(Node::Exp(x)), graph.add(Node::Exp(minus)), graph.number(0.5));
+            let sum = graph.add(Node::Add(up, down));
+            graph.add(Node::Multiply(half, sum))
         }
-        Function::Tanh => {
-            let (one, two) = (graph.number(1.0), graph.number(2.0));
-            let twice = graph.add(Node::Multiply(two, x));
-            let below = one_plus_exp(graph, twice);
-            let inverse = graph.add(Node::Power(below, -1.0));
-            let minus = graph.number(-2.0);
-            let part = graph.add(Node::Multiply(minus, inverse));
-            graph.add(Node::Add(one, part))
+        Function::Log1p => {
+            let one = graph.number(1.0);
+            let sum = graph.add(Node::Add(one, x));
+            graph.add(Node::Log(sum))
         }
-        Function::Softplus => {
-            let inner = one_plus_exp(graph, x);
-            graph.add(Node::Log(inner))
+        Function::Square => graph.add(Node::Power(x, 2.0)),
+        Function::Mean => {
+            let (sum, length) = (graph.add(Node::SumComponents(x)), graph.add(Node::Size(Size::Head)));
+            let share = graph.add(Node::Power(length, -1.0));
+            graph.add(Node::Multiply(sum, share))
         }
         Function::Norm => {
             let square = graph.add(Node::Power(x, 2.0));
@@ -297,10 +308,4 @@ fn apply(graph: &mut Graph, function: Function, x: Id, kind: Kind) -> Id {
         Function::Sum if graph.reach(x).components || kind == Kind::Local => graph.add(Node::SumComponents(x)),
         Function::Sum => graph.add(Node::SumTokens(x)),
     }
-}
-
-fn one_plus_exp(graph: &mut Graph, x: Id) -> Id {
-    let one = graph.number(1.0);
-    let exp = graph.add(Node::Exp(x));
-    graph.add(Node::Add(one, exp))
 }

@@ -362,6 +362,10 @@ impl<'a> Row<'a> {
                 let x = self.entry(*x, token, component);
                 self.tape.exp(x)
             }
+            Node::Curve(curve, x) => {
+                let x = self.entry(*x, token, component);
+                self.tape.curve(*curve, x)
+            }
             Node::Log(x) => {
                 let x = self.entry(*x, token, component);
                 self.tape.kink(x);

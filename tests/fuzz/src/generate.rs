@@ -356,7 +356,7 @@ impl Generator {
                     a.pair(Pairing::Max, b)
                 }
             },
-            Want::Any => match self.random.below(if self.is_smooth { 16 } else { 22 }) {
+            Want::Any => match self.random.below(if self.is_smooth { 20 } else { 27 }) {
                 0 | 1 => self.vector(d, Want::NonNegative),
                 2 => self.vector(d, Want::Any).minus(self.vector(0, Want::Any)),
                 3 => self.vector(d, Want::Any).plus(self.vector(0, Want::Any)),
@@ -375,14 +375,22 @@ impl Generator {
                     let base = self.vector(d, Want::Positive);
                     Expr::Power(Box::new(base), self.exponent(&[(-1, 1), (-1, 2), (-2, 1), (-3, 2)]))
                 }
-                16 => self.vector(d, Want::Any).apply(Function::Sign).times(self.vector(d, Want::Any)),
-                17 => self.vector(d, Want::Any).pair(Pairing::Max, self.vector(0, Want::Any)),
+                16 => self.vector(d, Want::Any).apply(Function::Cosh).apply(Function::Log),
+                17 => self.vector(d, Want::NonNegative).apply(Function::Log1p),
                 18 => {
+                    let x = self.vector(d, Want::Any);
+                    x.clone().minus(x.apply(Function::Mean))
+                }
+                19 => written_tanh(self.vector(0, Want::Any)),
+                20 => self.vector(d, Want::Any).apply(Function::Sign).times(self.vector(d, Want::Any)),
+                21 => self.vector(d, Want::Any).pair(Pairing::Max, self.vector(0, Want::Any)),
+                22 => {
                     let bound = if self.random.one_in(2) { self.number(Want::Any) } else { self.parameter(Want::Any) };
                     self.vector(d, Want::Any).pair(Pairing::Min, bound)
                 }
-                19 => self.choice(d, Generator::vector),
-                20 => self.vector(d, Want::Any).apply(Function::Abs),
+                23 => self.choice(d, Generator::vector),
+                24 => self.vector(d, Want::Any).apply(Function::Abs),
+                25 => self.vector(d, Want::Any).apply(Function::Relu),
                 _ => self.vector(d, Want::Any).negated(),
             },
         }
@@ -430,6 +438,7 @@ impl Generator {
             (Want::Any, 0) => vector(self, Want::Any).apply(Function::Sum),
             (Want::Any, 1 | 2) => vector(self, Want::Any).pair(Pairing::Dot, self.vector(0, Want::Any)),
             (Want::Any, 3) => Expr::Query.pair(Pairing::Dot, Expr::Key),
+            (Want::Any, 4) => vector(self, Want::Any).apply(Function::Mean),
             (Want::Any, _) => self.reduced(depth, Want::NonNegative),
         }
     }
@@ -482,7 +491,7 @@ impl Generator {
                 }
                 _ => self.scalar(d, Want::NonNegative).pair(Pairing::Max, self.scalar(0, Want::NonNegative)),
             },
-            Want::Any => match self.random.below(if self.is_smooth { 16 } else { 22 }) {
+            Want::Any => match self.random.below(if self.is_smooth { 20 } else { 26 }) {
                 0 | 1 => self.reduced(depth, Want::Any),
                 2 => self.scalar(d, Want::NonNegative),
                 3 => self.scalar(d, Want::Any).minus(self.scalar(0, Want::Any)),
@@ -501,13 +510,18 @@ impl Generator {
                     let base = self.scalar(d, Want::Positive);
                     Expr::Power(Box::new(base), self.exponent(&[(-1, 1), (-1, 2), (-2, 1)]))
                 }
-                16 => self.scalar(d, Want::Any).apply(Function::Abs),
-                17 => self.scalar(d, Want::Any).apply(Function::Sign).times(self.scalar(d, Want::Any)),
-                18 => self.scalar(d, Want::Any).pair(Pairing::Max, self.scalar(0, Want::Any)),
-                19 => {
+                16 => self.scalar(d, Want::Any).apply(Function::Cosh).apply(Function::Log),
+                17 => self.scalar(d, Want::NonNegative).apply(Function::Log1p),
+                18 => written_sigmoid(self.scalar(d, Want::Any)),
+                19 => self.scalar(d, Want::Any).apply(Function::Square),
+                20 => self.scalar(d, Want::Any).apply(Function::Abs),
+                21 => self.scalar(d, Want::Any).apply(Function::Sign).times(self.scalar(d, Want::Any)),
+                22 => self.scalar(d, Want::Any).pair(Pairing::Max, self.scalar(0, Want::Any)),
+                23 => {
                     let bound = if self.random.one_in(2) { self.number(Want::Any) } else { self.parameter(Want::Any) };
                     self.scalar(d, Want::Any).pair(Pairing::Min, bound)
                 }
+                24 => self.scalar(d, Want::Any).apply(Function::Relu),
                 _ => self.choice(d, Generator::scalar),
             },
         }
@@ -550,7 +564,7 @@ impl Generator {
                 2 => self.each(d, Want::Any).apply(Function::Abs),
                 _ => self.each(d, Want::NonNegative).apply(Function::Sqrt),
             },
-            Want::Any => match self.random.below(if self.is_smooth { 10 } else { 14 }) {
+            Want::Any => match self.random.below(if self.is_smooth { 13 } else { 18 }) {
                 0 => Expr::Energy,
                 1 => self.each(d, Want::NonNegative),
                 2 => self.parameter(Want::Any).times(self.each(d, Want::Any)),
@@ -561,9 +575,13 @@ impl Generator {
                 7 => self.each(d, Want::Any).minus(self.number(Want::Any)),
                 8 => self.each(d, Want::Positive).apply(Function::Log),
                 9 => self.each(d, Want::Any).over(self.each(d, Want::Positive)),
-                10 => self.each(d, Want::Any).pair(Pairing::Max, self.number(Want::Any)),
-                11 => self.each(d, Want::Any).pair(Pairing::Min, self.parameter(Want::Any)),
-                12 => self.choice(d, Generator::each),
+                10 => self.each(d, Want::Any).apply(Function::Cosh).apply(Function::Log),
+                11 => Expr::number(1).plus(self.each(d, Want::Any).apply(Function::Exp)).apply(Function::Log),
+                12 => Expr::number(1).minus(self.each(d, Want::Any).apply(Function::Sigmoid)),
+                13 => self.each(d, Want::Any).pair(Pairing::Max, self.number(Want::Any)),
+                14 => self.each(d, Want::Any).pair(Pairing::Min, self.parameter(Want::Any)),
+                15 => self.choice(d, Generator::each),
+                16 => self.each(d, Want::Any).apply(Function::Relu),
                 _ => self.each(d, Want::Any).apply(Function::Sign).times(self.each(d, Want::Any)),
             },
         }
@@ -654,6 +672,18 @@ impl Generator {
         let shape = self.exponent(&SHAPES);
         Expr::Minimum(entropy, Box::new(energy), Box::new(temperature), shape)
     }
+}
+
+/// exp(x)/(1 + exp(x)), which is a function's value written out.
+fn written_sigmoid(x: Expr) -> Expr {
+    let exp = x.apply(Function::Exp);
+    exp.clone().over(Expr::number(1).plus(exp))
+}
+
+/// (exp(x) − exp(−x))/(exp(x) + exp(−x)).
+fn written_tanh(x: Expr) -> Expr {
+    let (up, down) = (x.clone().apply(Function::Exp), x.negated().apply(Function::Exp));
+    up.clone().minus(down.clone()).over(up.plus(down))
 }
 
 /// Shapes of entropies.

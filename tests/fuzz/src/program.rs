@@ -187,7 +187,7 @@ fn point(generator: &mut Generator, states: &[String], forces: &[Expr]) -> Expr 
 
 /// A vector made of a force.
 fn shaped(generator: &mut Generator, force: Expr) -> Expr {
-    match generator.random.below(9) {
+    match generator.random.below(10) {
         0 => force.apply(Function::Sign),
         1 => force.apply(Function::Tanh),
         2 => {
@@ -203,6 +203,7 @@ fn shaped(generator: &mut Generator, force: Expr) -> Expr {
             force.apply(Function::Sign).times(size)
         }
         5 => force.pair(Pairing::Max, Expr::ratio(-1, 2)),
+        6 => force.clone().minus(force.apply(Function::Mean)),
         _ => force,
     }
 }

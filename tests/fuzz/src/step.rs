@@ -4,7 +4,7 @@ use crate::evaluate::Skip;
 use crate::point::Sizes;
 use crate::random::Random;
 use crate::samples;
-use crate::tape::{Tape, Var};
+use crate::tape::{Curve, Tape, Var};
 use crate::tree::{Choice, Compare, Exponent, Expr, Function, Pairing, Recipe, Statement, Value};
 use std::collections::{BTreeSet, HashMap};
 
@@ -232,10 +232,6 @@ fn total(tape: &mut Tape, x: &Array) -> Array {
 }
 
 fn apply(tape: &mut Tape, function: Function, x: &Array) -> Array {
-    let one_plus_exp = |tape: &mut Tape, x: Var| {
-        let (one, exp) = (tape.constant(1.0), tape.exp(x));
-        tape.add(one, exp)
-    };
     match function {
         Function::Exp => x.each(|x| tape.exp(x)),
         Function::Log => x.each(|x| {
@@ -254,22 +250,17 @@ fn apply(tape: &mut Tape, function: Function, x: &Array) -> Array {
             let sign = tape.sign_of(x);
             tape.constant(sign)
         }),
-        Function::Sigmoid => x.each(|x| {
-            let minus = tape.negate(x);
-            let below = one_plus_exp(tape, minus);
-            tape.power(below, -1.0)
-        }),
-        Function::Tanh => x.each(|x| {
-            let twice = tape.scale(x, 2.0);
-            let below = one_plus_exp(tape, twice);
-            let inverse = tape.power(below, -1.0);
-            let (one, part) = (tape.constant(1.0), tape.scale(inverse, 2.0));
-            tape.subtract(one, part)
-        }),
-        Function::Softplus => x.each(|x| {
-            let inner = one_plus_exp(tape, x);
-            tape.log(inner)
-        }),
+        Function::Sigmoid => x.each(|x| tape.curve(Curve::Sigmoid, x)),
+        Function::Tanh => x.each(|x| tape.curve(Curve::Tanh, x)),
+        Function::Softplus => x.each(|x| tape.curve(Curve::Softplus, x)),
+        Function::Relu => x.each(|x| tape.positive(x)),
+        Function::Cosh => x.each(|x| tape.cosh(x)),
+        Function::Log1p => x.each(|x| tape.log_1_plus(x)),
+        Function::Square => x.each(|x| tape.power(x, 2.0)),
+        Function::Mean => {
+            let length = x.0.first().map_or(1, Vec::len);
+            total(tape, x).each(|x| tape.scale(x, 1.0 / length as f64))
+        }
         Function::Sum => total(tape, x),
         Function::Norm => {
             let square = x.each(|x| tape.power(x, 2.0));

@@ -1,7 +1,7 @@
 //! Automatic differentiation: a tape of scalar operations whose reverse pass writes its own operations on the tape.
 //!
-//! There are five operations, x + y, x·y, x^r, exp and log; all else is made of them, with the branches of a case
-//! distinction chosen as it is recorded. Since a gradient is on the tape like anything else, it can be differentiated
+//! There are five operations, x + y, x·y, x^r, exp and log, and three curves that these would compute badly; all else is
+//! made of them, with the branches of a case distinction chosen as it is recorded. Since a gradient is on the tape like anything else, it can be differentiated
 //! again: gradients, Hessians and the backward pass of a direction all come from [`Tape::gradient`].
 //!
 //! The tape keeps an eye on what makes a comparison meaningless: how near a value came to a kink, and how large
@@ -24,6 +24,32 @@ enum Op {
     Power(Var, f64),
     Exp(Var),
     Log(Var),
+    Curve(Curve, Var),
+}
+
+/// A function that overflows or cancels where it is made of exponentials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Curve {
+    /// 1/(1 + e⁻ˣ), with the slope σ(x) σ(−x).
+    Sigmoid,
+    /// log(1 + eˣ), with the slope σ(x).
+    Softplus,
+    /// (eˣ − e⁻ˣ)/(eˣ + e⁻ˣ), with the slope 4 σ(2x) σ(−2x).
+    Tanh,
+}
+
+impl Curve {
+    fn of(self, x: f64) -> f64 {
+        match self {
+            // eˣ/(1 + eˣ) where eˣ is small.
+            Curve::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
+            Curve::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            // x + log(1 + e⁻ˣ) where eˣ is large.
+            Curve::Softplus if x < 0.0 => x.exp().ln_1p(),
+            Curve::Softplus => x + (-x).exp().ln_1p(),
+            Curve::Tanh => x.tanh(),
+        }
+    }
 }
 
 #[derive(Default, Debug)]
@@ -171,6 +197,40 @@ impl Tape {
         if self.is_constant(a) { self.constant(value) } else { self.push(Op::Log(a), value) }
     }
 
+    pub fn curve(&mut self, curve: Curve, a: Var) -> Var {
+        let value = curve.of(self.value(a));
+        if self.is_constant(a) { self.constant(value) } else { self.push(Op::Curve(curve, a), value) }
+    }
+
+    /// σ(x) σ(−x).
+    fn sigmoid_slope(&mut self, x: Var) -> Var {
+        let minus = self.negate(x);
+        let (here, there) = (self.curve(Curve::Sigmoid, x), self.curve(Curve::Sigmoid, minus));
+        self.multiply(here, there)
+    }
+
+    /// max(x, 0).
+    pub fn positive(&mut self, x: Var) -> Var {
+        let zero = self.constant(0.0);
+        if self.at_most(x, zero) { zero } else { x }
+    }
+
+    /// (eˣ + e⁻ˣ)/2.
+    pub fn cosh(&mut self, x: Var) -> Var {
+        let minus = self.negate(x);
+        let (up, down) = (self.exp(x), self.exp(minus));
+        let sum = self.add(up, down);
+        self.scale(sum, 0.5)
+    }
+
+    /// log(1 + x).
+    pub fn log_1_plus(&mut self, x: Var) -> Var {
+        let one = self.constant(1.0);
+        let sum = self.add(one, x);
+        self.kink(sum);
+        self.log(sum)
+    }
+
     pub fn sum(&mut self, xs: impl IntoIterator<Item = Var>) -> Var {
         let mut total = self.constant(0.0);
         for x in xs {
@@ -222,7 +282,7 @@ impl Tape {
             let moves = match self.ops[first + i] {
                 Op::Constant | Op::Leaf => false,
                 Op::Add(a, b) | Op::Multiply(a, b) => is_moved(a) || is_moved(b),
-                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) => is_moved(a),
+                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) | Op::Curve(_, a) => is_moved(a),
             };
             depends[i] |= moves;
         }
@@ -255,6 +315,18 @@ impl Tape {
                     let slope = self.power(a, -1.0);
                     send(self, a, Some(slope));
                 }
+                Op::Curve(curve, a) => {
+                    let slope = match curve {
+                        Curve::Sigmoid => self.sigmoid_slope(a),
+                        Curve::Softplus => self.curve(Curve::Sigmoid, a),
+                        Curve::Tanh => {
+                            let twice = self.scale(a, 2.0);
+                            let slope = self.sigmoid_slope(twice);
+                            self.scale(slope, 4.0)
+                        }
+                    };
+                    send(self, a, Some(slope));
+                }
             }
         }
         xs.iter().map(|x| at(*x).and_then(|at| adjoints[at]).unwrap_or_else(|| self.constant(0.0))).collect()
@@ -274,7 +346,10 @@ mod tests {
         let log = tape.log(sum);
         let root = tape.power(x, 1.5);
         let quotient = tape.divide(root, sum);
-        tape.add(log, quotient)
+        let curves = [Curve::Sigmoid, Curve::Softplus, Curve::Tanh].map(|curve| tape.curve(curve, product));
+        let product = tape.dot(&curves[..2], &curves[1..]);
+        let rest = tape.add(log, product);
+        tape.add(rest, quotient)
     }
 
     fn at(x: f64, y: f64) -> f64 {
@@ -301,6 +376,19 @@ mod tests {
         near(tape.value(second[1]), (slope(y0 + h) - slope(y0 - h)) / (2.0 * h), 1e-5);
         let h = 1e-3;
         near(tape.value(third[0]), (slope(y0 + h) - 2.0 * slope(y0) + slope(y0 - h)) / (h * h), 1e-3);
+    }
+
+    #[test]
+    fn curves_are_tame() {
+        for curve in [Curve::Sigmoid, Curve::Softplus, Curve::Tanh] {
+            for x in [-1e3, -30.0, -1e-9, 0.0, 1e-9, 30.0, 1e3] {
+                let mut tape = Tape::new();
+                let x = tape.leaf(x);
+                let y = tape.curve(curve, x);
+                let slope = tape.gradient(y, &[x])[0];
+                assert!(tape.value(y).is_finite() && tape.value(slope).is_finite());
+            }
+        }
     }
 
     #[test]

@@ -44,8 +44,13 @@ pub enum Function {
     Sigmoid,
     Tanh,
     Softplus,
+    Relu,
+    Cosh,
+    Log1p,
+    Square,
     Norm,
     Sum,
+    Mean,
 }
 
 impl Function {
@@ -59,8 +64,13 @@ impl Function {
             Function::Sigmoid => "sigmoid",
             Function::Tanh => "tanh",
             Function::Softplus => "softplus",
+            Function::Relu => "relu",
+            Function::Cosh => "cosh",
+            Function::Log1p => "log1p",
+            Function::Square => "square",
             Function::Norm => "norm",
             Function::Sum => "sum",
+            Function::Mean => "mean",
         }
     }
 }

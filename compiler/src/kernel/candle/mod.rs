@@ -23,12 +23,13 @@ use quote::quote;
 pub const DEPENDENCIES: &str = "candle-core = \"0.11\"\ncandle-nn = \"0.11\"\n";
 
 /// What the layers of all recipes have in common.
-pub const PASTED: [(&str, &str); 5] = [
+pub const PASTED: [(&str, &str); 6] = [
     ("heads", include_str!("../../primitives/heads.rs")),
     ("config", include_str!("pasted/config.rs")),
     ("matrix", include_str!("pasted/matrix.rs")),
     ("gate", include_str!("pasted/gate.rs")),
     ("tensor", include_str!("pasted/tensor.rs")),
+    ("curve", include_str!("pasted/curve.rs")),
 ];
 
 /// What the parts of a layer look at.

@@ -2,6 +2,7 @@
 
 use crate::ir::rational::{self, to_f64};
 use crate::ir::{Expr, Func, Op, Rational, Role, traverse};
+use crate::kernel::names;
 use crate::plan::Unsupported;
 use num_traits::{One, Zero};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -102,6 +103,10 @@ pub fn arithmetic(e: &Expr) -> Result<TokenStream, Unsupported> {
                 Func::Log => quote!(f64::ln(#x)),
                 Func::Abs => quote!(f64::abs(#x)),
                 Func::Sign => quote!(f64::signum(#x)),
+                smooth => {
+                    let function = names::primitive(*smooth);
+                    quote!(<f64 as Real>::#function(#x))
+                }
             }
         }
         Op::Select(parts) => {

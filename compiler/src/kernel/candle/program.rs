@@ -226,6 +226,10 @@ impl Tensors {
                     Func::Log => quote!(#x.log()?),
                     Func::Abs => quote!(tensor::absolute(&#x)?),
                     Func::Sign => quote!(#x.sign()?),
+                    smooth => {
+                        let function = names::primitive(*smooth);
+                        quote!(primitives::curve::#function(&#x)?)
+                    }
                 }
             }
             Op::Select(parts) => {

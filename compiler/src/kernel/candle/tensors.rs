@@ -210,6 +210,18 @@ fn mapped(graph: &Graph, map: &Map, xs: &[Id]) -> TokenStream {
             let x = x(&xs[0]);
             quote!(#x.sign()?)
         }
+        Map::Call(smooth) => {
+            let (x, function) = (safe(&xs[0], 0.0), names::primitive(*smooth));
+            quote!(primitives::curve::#function(&#x)?)
+        }
+        Map::Log1p => {
+            let x = safe(&xs[0], 0.0);
+            quote!(primitives::curve::log_1_plus(&#x)?)
+        }
+        Map::Expm1 => {
+            let x = safe(&xs[0], 0.0);
+            quote!(primitives::curve::exp_minus_1(&#x)?)
+        }
         Map::Positive => {
             let x = x(&xs[0]);
             quote!(tensor::positive(&#x)?)

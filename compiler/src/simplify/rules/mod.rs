@@ -6,6 +6,7 @@ mod constraint;
 mod kinks;
 pub mod memory;
 mod ring;
+mod smooth;
 mod sums;
 mod weights;
 
@@ -95,7 +96,7 @@ fn rule(&(name, left, right, conditions, usage): &Row) -> Rule {
 
 /// The whole table.
 pub fn all() -> Vec<Rule> {
-    [ring::ROWS, sums::ROWS, weights::ROWS, kinks::ROWS].concat().iter().map(rule).collect()
+    [ring::ROWS, sums::ROWS, weights::ROWS, kinks::ROWS, smooth::ROWS].concat().iter().map(rule).collect()
 }
 
 /// The rules of one simplification: the general ones, those that assumptions add, without the ones taken away.
