@@ -51,24 +51,29 @@ pub enum Skip {
     IllConditioned,
 }
 
-/// No number on the way may be larger; the derivatives of a logarithm near 0 are large, and what multiplies them is small.
-const LARGEST: f64 = 1e14;
-
 /// What is too near, too large as a result, too singular.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub kink: f64,
     pub largest: f64,
     pub condition: f64,
+    /// No number on the way may be larger; the derivatives of a logarithm near 0 are large, and what multiplies them is
+    /// small.
+    pub on_the_way: f64,
     /// Whether a branch that is not taken has to have numbers of moderate size as well: a kernel computes both.
     pub looks_at_both: bool,
 }
 
 impl Limits {
     /// For comparisons in double precision.
-    pub const DOUBLE: Limits = Limits { kink: 1e-5, largest: 1e6, condition: 1e4, looks_at_both: false };
+    pub const DOUBLE: Limits =
+        Limits { kink: 1e-5, largest: 1e6, condition: 1e4, on_the_way: 1e14, looks_at_both: false };
     /// For comparisons in single precision.
-    pub const SINGLE: Limits = Limits { kink: 1e-3, largest: 1e4, condition: 1e3, looks_at_both: true };
+    pub const SINGLE: Limits =
+        Limits { kink: 1e-3, largest: 1e4, condition: 1e3, on_the_way: 1e14, looks_at_both: true };
+    /// For comparisons in single precision wherever results and energies are numbers of it.
+    pub const SCALED: Limits =
+        Limits { kink: 1e-6, largest: 1e37, condition: 1e3, on_the_way: f64::INFINITY, looks_at_both: false };
 }
 
 /// Gradients by the name of the input: `q`, `k`, `v`, parameters, gates, and the steps of decays.
@@ -119,6 +124,7 @@ fn with_rounding(
         let head = leaves.head(&mut tape, meaning, point, query);
         let mut row = Row::new(&mut tape, meaning, head, limits);
         let energy = row.energy();
+        row.energies_fit()?;
         let direction = row.direction()?;
         within(&tape, limits)?;
         let u = tape.constant(point.u[query]);
@@ -159,7 +165,7 @@ pub fn within(tape: &Tape, limits: Limits) -> Result<(), Skip> {
     if tape.nearest_kink.is_some_and(|distance| distance < limits.kink) {
         return Err(Skip::Kink);
     }
-    if tape.largest > LARGEST { Err(Skip::Overflow) } else { Ok(()) }
+    if tape.is_finite && tape.largest <= limits.on_the_way { Ok(()) } else { Err(Skip::Overflow) }
 }
 
 /// The inputs of one query on the tape: their names, and which entries of their gradients they are.
@@ -276,6 +282,15 @@ impl<'a> Row<'a> {
     /// F of the query.
     pub fn energy(&mut self) -> Var {
         self.node(self.meaning.global, None)
+    }
+
+    /// Whether the energy of every token is as large as results may be at the most.
+    fn energies_fit(&mut self) -> Result<(), Skip> {
+        let fits = (0..self.head.k.len()).all(|token| {
+            let energy = self.node(self.meaning.local, Some(token));
+            self.tape.value(energy).abs() <= self.limits.largest
+        });
+        if fits { Ok(()) } else { Err(Skip::Overflow) }
     }
 
     /// ρ x/‖x‖.

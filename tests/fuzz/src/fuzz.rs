@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::interpreted;
 use crate::layers;
 use crate::shrink;
+use crate::single;
 use crate::tally::Tally;
 use crate::tree::Recipe;
 use crate::{generate, print};
@@ -44,6 +45,8 @@ pub fn draw(seed: u64, tally: &mut Tally) -> Result<(Recipe, energyc::check::Rec
 pub enum Look {
     /// The plan interpreter beside the evaluator.
     Interpreted,
+    /// The same in single precision, at inputs of all sizes.
+    Single,
     /// The commands of `energyc`.
     Commands,
     /// Emitted kernels beside the evaluator.
@@ -53,12 +56,12 @@ pub enum Look {
 }
 
 impl Look {
-    pub const ALL: [Look; 4] = [Look::Interpreted, Look::Commands, Look::Compiled, Look::Candle];
+    pub const ALL: [Look; 5] = [Look::Interpreted, Look::Single, Look::Commands, Look::Compiled, Look::Candle];
 
     /// How many recipes go together, in one crate.
     pub fn together(self) -> u64 {
         match self {
-            Look::Interpreted | Look::Commands => 1,
+            Look::Interpreted | Look::Single | Look::Commands => 1,
             Look::Compiled => 40,
             Look::Candle => 10,
         }
@@ -67,6 +70,7 @@ impl Look {
     pub fn name(self) -> &'static str {
         match self {
             Look::Interpreted => "interpreted",
+            Look::Single => "single",
             Look::Commands => "commands",
             Look::Compiled => "compiled",
             Look::Candle => "candle",
@@ -82,7 +86,7 @@ impl Look {
         match self {
             Look::Compiled => compiled::look(recipes, tally),
             Look::Candle => layers::look(recipes, tally),
-            Look::Interpreted | Look::Commands => {
+            Look::Interpreted | Look::Single | Look::Commands => {
                 recipes.iter().map(|(recipe, seed)| try_recipe(recipe, self, *seed).err()).collect()
             }
         }
@@ -100,7 +104,8 @@ impl Look {
                 let failure = self.at_all(&[(recipe.clone(), seed)], tally).pop().flatten();
                 failure.map_or(Ok(()), Err)
             }
-            Look::Interpreted => match interpreted::compiled(checked)? {
+            Look::Interpreted | Look::Single => match interpreted::compiled(checked)? {
+                Ok(compiled) if self == Look::Single => single::compare(recipe, &compiled, seed, tally),
                 Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
                 // The interpreter runs every recipe.
                 Err(why) => Err(Failure::Broken { command: "plan".to_string(), detail: why }),

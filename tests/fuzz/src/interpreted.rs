@@ -15,7 +15,7 @@ use crate::tally::Tally;
 use crate::tree;
 use energyc::check::Recipe;
 use energyc::derive::{self, Derivation};
-use energyc::interpret::{Head, HeadSize, run_head};
+use energyc::interpret::{Head, HeadSize, Precision, run_head};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
 use energyc::plan::{self, Passes, Valid};
@@ -84,7 +84,7 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
     Ok(())
 }
 
-fn at_place(failure: Failure, point: &Point, mask: Mask) -> Failure {
+pub fn at_place(failure: Failure, point: &Point, mask: Mask) -> Failure {
     let sizes = point.sizes;
     let place = format!(
         "{} queries, N = {}, d_h = {}, d = {}, H = {}, mask {mask:?}, {:?}",
@@ -136,7 +136,7 @@ fn at_point(
         engines.push(("interpreted by scans", chosen));
     }
     for (engine, passes) in engines {
-        let run = |point: &Point| catching(engine, || planned(compiled, passes, point, &visible));
+        let run = |point: &Point| catching(engine, || planned::<f64>(compiled, passes, point, &visible));
         let got = run(point)?;
         let Some(difference) = differs(&expected, &movement, &got, TOLERANCE) else { continue };
         let detail = match meaning.radius_of_query {
@@ -152,34 +152,41 @@ fn at_point(
 }
 
 /// All passes on a point.
-pub fn planned(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Visible) -> Arrays {
+pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Visible) -> Arrays {
     let Compiled { recipe, plan, .. } = compiled;
     let sizes = point.sizes;
+    let array = |values: &[f64]| -> Vec<T> { values.iter().map(|x| T::of(*x)).collect() };
+    let arrays = |all: &BTreeMap<String, Vec<f64>>| -> BTreeMap<String, Vec<T>> {
+        all.iter().map(|(name, values)| (name.clone(), array(values))).collect()
+    };
+    let [q, k, v, g, u] = [&point.q, &point.k, &point.v, &point.g, &point.u].map(|x| array(x));
+    let (gates, decays) = (arrays(&point.gates), arrays(&point.decays));
     let size = HeadSize { queries: sizes.queries, tokens: sizes.tokens, head: sizes.head };
-    let numbers: BTreeMap<&str, Vec<f64>> = point.numbers.iter().map(|(name, x)| (name.as_str(), vec![*x])).collect();
+    let numbers: BTreeMap<&str, Vec<T>> = point.numbers.iter().map(|(name, x)| (name.as_str(), array(&[*x]))).collect();
     let lengths = [("N", sizes.tokens), ("d", sizes.model), ("d_h", sizes.head), ("H", sizes.heads)];
-    let lengths: BTreeMap<&str, Vec<f64>> = lengths.into_iter().map(|(name, n)| (name, vec![n as f64])).collect();
-    let find = |leaf: &Leaf| -> &[f64] {
+    let lengths: BTreeMap<&str, Vec<T>> = lengths.into_iter().map(|(name, n)| (name, array(&[n as f64]))).collect();
+    let find = |leaf: &Leaf| -> &[T] {
         let name = &*leaf.name;
         match leaf.role {
             Role::Size => &lengths[name],
             Role::Param => &numbers[name],
-            Role::Gate => &point.gates[name],
-            Role::Decay => &point.decays[name],
-            Role::Query => &point.q,
-            Role::Key => &point.k,
-            Role::Value => &point.v,
-            Role::Probe if leaf.same_input(&plan.cotangents[0]) => &point.g,
-            Role::Probe => &point.u,
+            Role::Gate => &gates[name],
+            Role::Decay => &decays[name],
+            Role::Query => &q,
+            Role::Key => &k,
+            Role::Value => &v,
+            Role::Probe if leaf.same_input(&plan.cotangents[0]) => &g,
+            Role::Probe => &u,
             _ => panic!("a plan asks for the input {leaf:?}"),
         }
     };
     let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = passes;
     let length = |id| size.entries(Domain::of(plan.graph.axes(id)));
-    let mut saved: Vec<Vec<f64>> = forward.saved.iter().map(|id| vec![0.0; length(*id)]).collect();
-    let mut all = Arrays::new();
-    let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<f64>]| {
-        let mut outputs: Vec<Vec<f64>> = pass.outputs.iter().map(|o| vec![0.0; size.entries(o.domain)]).collect();
+    let zeros = |length: usize| vec![T::ZERO; length];
+    let mut saved: Vec<Vec<T>> = forward.saved.iter().map(|id| zeros(length(*id))).collect();
+    let mut all: BTreeMap<String, Vec<T>> = BTreeMap::new();
+    let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<T>]| {
+        let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| zeros(size.entries(o.domain))).collect();
         run_head(&plan.graph, pass, Head { size, visible, dropout: None }, &find, saved, &mut outputs);
         if pass.is_saving {
             for (saved, id) in saved.iter_mut().zip(&pass.saved) {
@@ -202,11 +209,11 @@ pub fn planned(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Vi
         for prefix in ["∂", "energy ∂"] {
             let sums = plan::decay_sums(&param.name).map(|name| all.remove(&format!("{prefix}{name}")));
             let [Some(rows), Some(columns)] = sums else { continue };
-            let steps = &point.decays[&param.name];
-            let mut gradient = vec![0.0; steps.len()];
+            let steps = &decays[&param.name];
+            let mut gradient = zeros(steps.len());
             decay::gradient(steps, size.tokens - size.queries, &rows, &columns, &mut gradient);
             all.insert(format!("{prefix}{}", param.name), gradient);
         }
     }
-    all
+    all.into_iter().map(|(name, values)| (name, values.into_iter().map(T::to_f64).collect())).collect()
 }

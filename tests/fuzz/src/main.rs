@@ -18,6 +18,8 @@ struct Arguments {
 enum Engine {
     /// The plan interpreter in double precision
     Interpreted,
+    /// The same in single precision, at inputs from a thousandth to ten thousand
+    Single,
     /// Every command of the compiler's
     Commands,
     /// Emitted kernels in single precision
@@ -31,6 +33,7 @@ impl Engine {
     fn looks(self) -> &'static [Look] {
         match self {
             Engine::Interpreted => &[Look::Interpreted],
+            Engine::Single => &[Look::Single],
             Engine::Commands => &[Look::Commands],
             Engine::Compiled => &[Look::Compiled],
             Engine::Candle => &[Look::Candle],

@@ -9,6 +9,7 @@
 //! operations are off by a random part of themselves.
 
 use crate::random::Random;
+use crate::wide::Wide;
 
 /// A number on the tape.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,27 +40,33 @@ pub enum Curve {
 }
 
 impl Curve {
-    fn of(self, x: f64) -> f64 {
+    fn of(self, x: Wide) -> Wide {
+        let value = x.value();
+        let one = Wide::of(1.0);
         match self {
             // eˣ/(1 + eˣ) where eˣ is small.
-            Curve::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
-            Curve::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Curve::Sigmoid if value < 0.0 => x.exp() * (one + x.exp()).power(-1.0),
+            Curve::Sigmoid => (one + (-x).exp()).power(-1.0),
+            // log(1 + y) is y for a y that is less than a rounding, and eˣ may be smaller than any number.
+            Curve::Softplus if value < -40.0 => x.exp(),
+            Curve::Softplus if value < 0.0 => Wide::of(value.exp().ln_1p()),
             // x + log(1 + e⁻ˣ) where eˣ is large.
-            Curve::Softplus if x < 0.0 => x.exp().ln_1p(),
-            Curve::Softplus => x + (-x).exp().ln_1p(),
-            Curve::Tanh => x.tanh(),
+            Curve::Softplus => x + Wide::of((-value).exp().ln_1p()),
+            Curve::Tanh => Wide::of(value.tanh()),
         }
     }
 }
 
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct Tape {
     ops: Vec<Op>,
-    values: Vec<f64>,
+    values: Vec<Wide>,
     /// The smallest distance of anything to the place where a formula changes.
     pub nearest_kink: Option<f64>,
     /// The largest number there was; infinite also where something is not a number.
     pub largest: f64,
+    /// Whether everything is a number, however large.
+    pub is_finite: bool,
     rounding: Option<Rounding>,
 }
 
@@ -75,34 +82,45 @@ impl Rounding {
         Rounding { by, random: random.split() }
     }
 
-    fn of(&mut self, x: f64) -> f64 {
-        x * (1.0 + self.by * self.random.between(-1.0, 1.0))
+    fn of(&mut self, x: Wide) -> Wide {
+        x * Wide::of(1.0 + self.by * self.random.between(-1.0, 1.0))
+    }
+}
+
+impl Default for Tape {
+    fn default() -> Tape {
+        Tape::new()
     }
 }
 
 impl Tape {
     pub fn new() -> Tape {
-        Tape::default()
+        Tape::with(None)
     }
 
     /// A tape that rounds, or one that is as exact as can be.
     pub fn with(rounding: Option<Rounding>) -> Tape {
-        Tape { rounding, ..Tape::default() }
+        Tape { ops: vec![], values: vec![], nearest_kink: None, largest: 0.0, is_finite: true, rounding }
     }
 
-    fn push(&mut self, op: Op, value: f64) -> Var {
+    fn push(&mut self, op: Op, value: Wide) -> Var {
         let value = match (&mut self.rounding, op) {
             (None, _) | (_, Op::Constant) => value,
             (Some(rounding), _) => rounding.of(value),
         };
-        let size = if value.is_nan() { f64::INFINITY } else { value.abs() };
+        let size = if value.is_nan() { f64::INFINITY } else { value.abs().value() };
         self.largest = self.largest.max(size);
+        self.is_finite &= value.is_finite();
         self.ops.push(op);
         self.values.push(value);
         Var(u32::try_from(self.ops.len() - 1).expect("a tape of moderate length"))
     }
 
     pub fn value(&self, x: Var) -> f64 {
+        self.wide(x).value()
+    }
+
+    fn wide(&self, x: Var) -> Wide {
         self.values[x.0 as usize]
     }
 
@@ -111,11 +129,16 @@ impl Tape {
     }
 
     pub fn constant(&mut self, value: f64) -> Var {
+        self.push(Op::Constant, Wide::of(value))
+    }
+
+    /// A result that is the same whatever the leaves are.
+    fn settled(&mut self, value: Wide) -> Var {
         self.push(Op::Constant, value)
     }
 
     pub fn leaf(&mut self, value: f64) -> Var {
-        self.push(Op::Leaf, value)
+        self.push(Op::Leaf, Wide::of(value))
     }
 
     pub fn leaves(&mut self, values: &[f64]) -> Vec<Var> {
@@ -133,9 +156,9 @@ impl Tape {
     }
 
     pub fn add(&mut self, a: Var, b: Var) -> Var {
-        let value = self.value(a) + self.value(b);
+        let value = self.wide(a) + self.wide(b);
         match (self.known(a), self.known(b)) {
-            (Some(_), Some(_)) => self.constant(value),
+            (Some(_), Some(_)) => self.settled(value),
             (Some(0.0), _) => b,
             (_, Some(0.0)) => a,
             _ => self.push(Op::Add(a, b), value),
@@ -143,9 +166,9 @@ impl Tape {
     }
 
     pub fn multiply(&mut self, a: Var, b: Var) -> Var {
-        let value = self.value(a) * self.value(b);
+        let value = self.wide(a) * self.wide(b);
         match (self.known(a), self.known(b)) {
-            (Some(_), Some(_)) => self.constant(value),
+            (Some(_), Some(_)) => self.settled(value),
             (Some(0.0), _) | (_, Some(0.0)) => self.constant(0.0),
             (Some(1.0), _) => b,
             (_, Some(1.0)) => a,
@@ -173,14 +196,9 @@ impl Tape {
     }
 
     pub fn power(&mut self, a: Var, r: f64) -> Var {
-        let x = self.value(a);
-        let value = match () {
-            _ if r == 0.0 => 1.0,
-            _ if x == 0.0 => 0.0,
-            _ => x.powf(r),
-        };
+        let value = self.wide(a).power(r);
         match self.known(a) {
-            Some(_) => self.constant(value),
+            Some(_) => self.settled(value),
             None if r == 0.0 => self.constant(1.0),
             None if r == 1.0 => a,
             None => self.push(Op::Power(a, r), value),
@@ -188,18 +206,18 @@ impl Tape {
     }
 
     pub fn exp(&mut self, a: Var) -> Var {
-        let value = self.value(a).exp();
-        if self.is_constant(a) { self.constant(value) } else { self.push(Op::Exp(a), value) }
+        let value = self.wide(a).exp();
+        if self.is_constant(a) { self.settled(value) } else { self.push(Op::Exp(a), value) }
     }
 
     pub fn log(&mut self, a: Var) -> Var {
-        let value = self.value(a).ln();
-        if self.is_constant(a) { self.constant(value) } else { self.push(Op::Log(a), value) }
+        let value = self.wide(a).ln();
+        if self.is_constant(a) { self.settled(value) } else { self.push(Op::Log(a), value) }
     }
 
     pub fn curve(&mut self, curve: Curve, a: Var) -> Var {
-        let value = curve.of(self.value(a));
-        if self.is_constant(a) { self.constant(value) } else { self.push(Op::Curve(curve, a), value) }
+        let value = curve.of(self.wide(a));
+        if self.is_constant(a) { self.settled(value) } else { self.push(Op::Curve(curve, a), value) }
     }
 
     /// σ(x) σ(−x).
@@ -257,14 +275,13 @@ impl Tape {
     pub fn at_most(&mut self, a: Var, b: Var) -> bool {
         let difference = self.subtract(a, b);
         self.kink(difference);
-        self.value(a) <= self.value(b)
+        self.wide(a) <= self.wide(b)
     }
 
     /// −1, 0 or 1.
     pub fn sign_of(&mut self, x: Var) -> f64 {
         self.kink(x);
-        let value = self.value(x);
-        if value == 0.0 { 0.0 } else { value.signum() }
+        self.wide(x).sign()
     }
 
     /// ∂y/∂x for every x, on the tape.
