@@ -3,9 +3,9 @@
 
 mod chain;
 
-use chain::{Case, DIRECTION, ENERGY, Values, agree, every_shipped, masks};
-use energy_runtime::engine::{Engine, Gradients, Interpreted, find};
-use energy_runtime::problem::{GRAD_OUT, Problem, Size};
+use chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values, agree, every_shipped, masks};
+use energy_runtime::engine::{Engine, Interpreted, find};
+use energy_runtime::problem::{GRAD_ENERGY, GRAD_OUT, Problem, Size};
 use energyc::interpret::HeadSize;
 use energyc::ir::Role;
 use energyc::ir::eval::Env;
@@ -28,8 +28,9 @@ fn problem(case: &Case, env: &Env, visible: &Visible) -> Problem {
     let energyc::ir::eval::Sizes { queries, tokens, head, .. } = env.sizes;
     let size = Size { batch: 1, heads: 1, queries, tokens, head };
     let of = |name: &str| env.values[name].data.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+    let [direction, energy] = [0, 1].map(|i| &*case.plan.cotangents[i].name);
     let mut tensors: std::collections::BTreeMap<String, Vec<f32>> =
-        [("q", "q"), ("k", "k"), ("v", "v"), (GRAD_OUT, "g")]
+        [("q", "q"), ("k", "k"), ("v", "v"), (GRAD_OUT, direction), (GRAD_ENERGY, energy)]
             .into_iter()
             .map(|(to, from)| (to.into(), of(from)))
             .collect();
@@ -48,8 +49,9 @@ fn problem(case: &Case, env: &Env, visible: &Visible) -> Problem {
 fn run(engine: &dyn Engine, problem: &Problem) -> Values {
     let wide = |x: Vec<f32>| x.into_iter().map(f64::from).collect::<Vec<f64>>();
     let forward = engine.forward(problem);
-    let gradients: Gradients = engine.backward(problem, &forward);
-    let mut values: Values = gradients.into_iter().map(|(name, x)| (name, wide(x))).collect();
+    let mut values: Values = engine.backward(problem, &forward).into_iter().map(|(name, x)| (name, wide(x))).collect();
+    let of_energy = engine.energy_backward(problem, &forward);
+    values.extend(of_energy.into_iter().map(|(name, x)| (format!("{OF_ENERGY}{name}"), wide(x))));
     values.insert(DIRECTION.to_string(), wide(forward.out));
     values.insert(ENERGY.to_string(), wide(engine.energy(problem)));
     values

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 #[allow(unused_imports)]
-pub use energyc::verify::chain::{DIRECTION, ENERGY, Values, masks};
+pub use energyc::verify::chain::{DIRECTION, ENERGY, OF_ENERGY, Values, masks};
 
 use energyc::check::Recipe;
 use energyc::ir::eval::Env;
