@@ -29,7 +29,7 @@
 
 use crate::check::inputs;
 use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, Role, rational};
-use num_traits::{One, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -191,6 +191,9 @@ struct Joined {
     power: usize,
     factors: [(Id, Rational); 2],
 }
+
+/// Powers that are multiplied one by one at the most.
+const MOST_TURNS: i64 = 6;
 
 /// Shared values.
 #[derive(Clone, Debug, Default)]
@@ -464,6 +467,7 @@ impl Graph {
             }
         }
         flat.sort();
+        flat = self.taking_turns(flat);
         if !number.is_one() {
             let number = self.number(&number);
             flat.insert(0, number);
@@ -506,6 +510,39 @@ impl Graph {
         outside.extend(leave);
         parts[3 - zero] = self.mul(&[stay, moved].concat());
         Some((self.map(Map::Select, &parts), outside))
+    }
+
+    /// The factors with numerators and denominators taking turns: x² y/s² as x s⁻¹ x s⁻¹ y, since x² and s⁻² may both be
+    /// beyond the numbers of single precision where the product is not. Roots are no such powers: they are small, and so are
+    /// parameters.
+    fn taking_turns(&mut self, factors: Vec<Id>) -> Vec<Id> {
+        let power = |graph: &Graph, id: Id| match &graph[id].op {
+            Op::Map(Map::Pow(r), of) => {
+                let base = &graph[of[0]];
+                let is_root = matches!(&base.op, Op::Map(Map::Pow(r), _) if !r.is_integer());
+                let is_power = r.is_integer() && !is_root && base.axes != AxisSet::EMPTY;
+                r.to_integer().to_i64().filter(|_| is_power).map(|r| (of[0], r))
+            }
+            _ => None,
+        };
+        let is_high = |id: &Id| power(self, *id).is_some_and(|(_, r)| (-MOST_TURNS..=-2).contains(&r));
+        if factors.len() < 2 || !factors.iter().any(is_high) {
+            return factors;
+        }
+        let (mut above, mut below) = (Vec::new(), Vec::new());
+        for id in factors {
+            match power(self, id) {
+                Some((x, r)) if (-MOST_TURNS..0).contains(&r) => {
+                    let inverse = self.map(Map::Pow(rational::int(-1)), &[x]);
+                    below.extend(std::iter::repeat_n(inverse, r.unsigned_abs() as usize));
+                }
+                Some((x, r)) if (0..=MOST_TURNS).contains(&r) => above.extend(std::iter::repeat_n(x, r as usize)),
+                _ => above.push(id),
+            }
+        }
+        let turns = above.len().max(below.len());
+        let turn = |i: usize| above.get(i).into_iter().chain(below.get(i)).copied();
+        (0..turns).flat_map(turn).collect()
     }
 
     fn are_one(&self, ids: &[Id]) -> bool {

@@ -91,7 +91,17 @@ pub struct Outcome {
 
 /// Everything at a point.
 pub fn evaluate(meaning: &Meaning, point: &Point, limits: Limits) -> Result<Outcome, Skip> {
-    with_rounding(meaning, point, limits, &mut || None)
+    Ok(on_tapes(meaning, point, limits, &mut Tape::new)?.0)
+}
+
+/// Everything at a point, and how far each number may be off in an arithmetic that rounds by `unit`.
+pub fn evaluate_with_errors(
+    meaning: &Meaning,
+    point: &Point,
+    limits: Limits,
+    unit: f64,
+) -> Result<(Outcome, Outcome), Skip> {
+    on_tapes(meaning, point, limits, &mut || Tape::with_errors(unit))
 }
 
 /// Everything at a point, in an arithmetic that rounds by so much; no two calls give the same.
@@ -102,24 +112,26 @@ pub fn rounded(
     by: f64,
     random: &mut Random,
 ) -> Result<Outcome, Skip> {
-    with_rounding(meaning, point, limits, &mut || Some(Rounding::new(by, random)))
+    Ok(on_tapes(meaning, point, limits, &mut || Tape::with(Some(Rounding::new(by, random))))?.0)
 }
 
-fn with_rounding(
+/// A tape for every query: the outcome, and its errors if the tapes know them.
+fn on_tapes(
     meaning: &Meaning,
     point: &Point,
     limits: Limits,
-    rounding: &mut dyn FnMut() -> Option<Rounding>,
-) -> Result<Outcome, Skip> {
+    tape: &mut dyn FnMut() -> Tape,
+) -> Result<(Outcome, Outcome), Skip> {
     let sizes = point.sizes;
-    let mut outcome = Outcome {
+    let nothing = || Outcome {
         out: vec![0.0; sizes.queries * sizes.head],
         energy: vec![0.0; sizes.queries],
         of_direction: zeros(meaning, point),
         of_energy: zeros(meaning, point),
     };
+    let (mut outcome, mut errors) = (nothing(), nothing());
     for query in (0..sizes.queries).filter(|t| !point.visible[*t].is_empty()) {
-        let mut tape = Tape::with(rounding());
+        let mut tape = tape();
         let mut leaves = Leaves::default();
         let head = leaves.head(&mut tape, meaning, point, query);
         let mut row = Row::new(&mut tape, meaning, head, limits);
@@ -132,17 +144,19 @@ fn with_rounding(
         let g: Vec<Var> = point.g[query * sizes.head..][..sizes.head].iter().map(|g| tape.constant(*g)).collect();
         let of_direction = tape.dot(&g, &direction);
         outcome.energy[query] = tape.value(energy);
-        for (to, x) in outcome.out[query * sizes.head..].iter_mut().zip(&direction) {
-            *to = tape.value(*x);
+        errors.energy[query] = tape.error(energy);
+        for (e, x) in direction.iter().enumerate() {
+            outcome.out[query * sizes.head + e] = tape.value(*x);
+            errors.out[query * sizes.head + e] = tape.error(*x);
         }
-        leaves.send_back(&mut tape, of_direction, &mut outcome.of_direction);
-        leaves.send_back(&mut tape, of_energy, &mut outcome.of_energy);
+        leaves.send_back(&mut tape, of_direction, &mut outcome.of_direction, &mut errors.of_direction);
+        leaves.send_back(&mut tape, of_energy, &mut outcome.of_energy, &mut errors.of_energy);
         within(&tape, limits)?;
     }
     let gradients = outcome.of_direction.values().chain(outcome.of_energy.values());
     let all = [&outcome.out, &outcome.energy].into_iter().chain(gradients).flatten();
     let is_moderate = |x: &f64| x.abs() <= limits.largest;
-    if all.into_iter().all(is_moderate) { Ok(outcome) } else { Err(Skip::Overflow) }
+    if all.into_iter().all(is_moderate) { Ok((outcome, errors)) } else { Err(Skip::Overflow) }
 }
 
 /// Gradients of nothing.
@@ -209,12 +223,13 @@ impl Leaves {
     }
 
     /// Adds the gradient of a number on the tape to those of the inputs.
-    fn send_back(&self, tape: &mut Tape, loss: Var, to: &mut Gradients) {
+    fn send_back(&self, tape: &mut Tape, loss: Var, to: &mut Gradients, errors: &mut Gradients) {
         let leaves: Vec<Var> = self.0.iter().map(|leaf| leaf.2).collect();
         let gradient = tape.gradient(loss, &leaves);
         for ((name, entry, _), slope) in self.0.iter().zip(gradient) {
-            if let Some(sum) = to.get_mut(name) {
+            if let (Some(sum), Some(error)) = (to.get_mut(name), errors.get_mut(name)) {
                 sum[*entry] += tape.value(slope);
+                error[*entry] += tape.error(slope);
             }
         }
     }

@@ -2,12 +2,12 @@
 //! beside the evaluator, whose numbers never overflow.
 //!
 //! Two promises are held: where the true results and every E_i are numbers of single precision, what is computed is
-//! finite; and it is as near to the truth as the problem allows. What the problem allows is measured: the evaluator repeats
-//! itself with inputs and all operations rounded as single precision rounds.
+//! finite; and it is as near to the truth as the problem allows. What the problem allows is measured: the evaluator's tape
+//! knows how far its own values would be off if inputs and all operations were rounded as single precision rounds.
 
 use crate::catching::catching;
-use crate::compare::{self, Arrays, Tolerance, differs};
-use crate::evaluate::{Limits, evaluate, rounded};
+use crate::compare::{self, Tolerance, differs};
+use crate::evaluate::{Limits, evaluate_with_errors};
 use crate::expansion;
 use crate::failure::Failure;
 use crate::interpreted::{Compiled, at_place, planned};
@@ -21,10 +21,10 @@ use energyc::primitives::visible::Visible;
 
 /// Half the distance of two numbers of single precision around 1.
 const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
-const TOLERANCE: Tolerance = Tolerance { relative: 512.0 * ROUNDING, absolute: 1e-30, movement: 64.0 };
+/// Below `absolute`, what is on the way to a result may be no number of single precision any more.
+const TOLERANCE: Tolerance = Tolerance { relative: 64.0 * ROUNDING, absolute: 1e-18, movement: 8.0 };
 /// A tolerance above this share of an array's largest entry would not see much.
 const VAGUE: f64 = 0.25;
-const REPETITIONS: usize = 3;
 const POINTS: usize = 6;
 
 /// What is special about a point, beside its scale.
@@ -64,7 +64,7 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
         let mut point = samples::draw(&meaning, random.pick(&SMALL), mask, &mut random);
         put(&mut point, scale, place);
         let point = point.rounded();
-        match at_point(&meaning, compiled, &point, &mut random) {
+        match at_point(&meaning, compiled, &point) {
             Ok(None) => tally.compared += 1,
             Ok(Some(why)) => tally.skip(&why),
             Err(failure) => {
@@ -101,14 +101,9 @@ fn put(point: &mut Point, scale: f64, place: Place) {
     }
 }
 
-fn at_point(
-    meaning: &Meaning,
-    compiled: &Compiled,
-    point: &Point,
-    random: &mut Random,
-) -> Result<Option<String>, Failure> {
-    let outcome = match evaluate(meaning, point, Limits::SCALED) {
-        Ok(outcome) => outcome,
+fn at_point(meaning: &Meaning, compiled: &Compiled, point: &Point) -> Result<Option<String>, Failure> {
+    let (outcome, errors) = match evaluate_with_errors(meaning, point, Limits::SCALED, ROUNDING) {
+        Ok(both) => both,
         Err(skip) => return Ok(Some(format!("{skip:?}"))),
     };
     let mut expected = compare::arrays(&outcome);
@@ -116,14 +111,7 @@ fn at_point(
         expected.remove(&format!("∂{name}"));
         expected.remove(&format!("energy ∂{name}"));
     }
-    let mut repeated: Vec<Arrays> = vec![];
-    for _ in 0..REPETITIONS {
-        match rounded(meaning, point, Limits::SCALED, ROUNDING, random) {
-            Ok(outcome) => repeated.push(compare::arrays(&outcome)),
-            Err(skip) => return Ok(Some(format!("{skip:?} when rounded"))),
-        }
-    }
-    let movement = compare::movement(&expected, &repeated);
+    let movement = compare::arrays(&errors);
     let is_vague = compare::is_vague(&expected, &movement, TOLERANCE, VAGUE);
     let visible = Visible::new(point.visible.clone(), point.sizes.tokens);
     let passes = compiled.plan.passes_for(std::slice::from_ref(&visible), false);

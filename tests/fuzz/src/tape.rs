@@ -40,6 +40,18 @@ pub enum Curve {
 }
 
 impl Curve {
+    /// The slope.
+    fn steepness(self, x: Wide) -> Wide {
+        match self {
+            Curve::Sigmoid => Curve::Sigmoid.of(x) * Curve::Sigmoid.of(-x),
+            Curve::Softplus => Curve::Sigmoid.of(x),
+            Curve::Tanh => {
+                let twice = x * Wide::of(2.0);
+                Wide::of(4.0) * Curve::Sigmoid.of(twice) * Curve::Sigmoid.of(-twice)
+            }
+        }
+    }
+
     fn of(self, x: Wide) -> Wide {
         let value = x.value();
         let one = Wide::of(1.0);
@@ -61,6 +73,9 @@ impl Curve {
 pub struct Tape {
     ops: Vec<Op>,
     values: Vec<Wide>,
+    /// How far every value may be off when each operation rounds by `unit` of its result, to first order.
+    errors: Vec<Wide>,
+    unit: Wide,
     /// The smallest distance of anything to the place where a formula changes.
     pub nearest_kink: Option<f64>,
     /// The largest number there was; infinite also where something is not a number.
@@ -100,7 +115,43 @@ impl Tape {
 
     /// A tape that rounds, or one that is as exact as can be.
     pub fn with(rounding: Option<Rounding>) -> Tape {
-        Tape { ops: vec![], values: vec![], nearest_kink: None, largest: 0.0, is_finite: true, rounding }
+        Tape {
+            ops: vec![],
+            values: vec![],
+            errors: vec![],
+            unit: Wide::ZERO,
+            nearest_kink: None,
+            largest: 0.0,
+            is_finite: true,
+            rounding,
+        }
+    }
+
+    /// A tape that knows how far off its values are in an arithmetic that rounds by so much.
+    pub fn with_errors(unit: f64) -> Tape {
+        Tape { unit: Wide::of(unit), ..Tape::new() }
+    }
+
+    /// How far a value may be off.
+    pub fn error(&self, x: Var) -> f64 {
+        self.errors.get(x.0 as usize).map_or(0.0, |error| error.value())
+    }
+
+    /// Errors of operands, each times its slope, and the operation's own.
+    fn error_of(&self, op: Op, value: Wide) -> Wide {
+        let error = |x: Var| self.errors[x.0 as usize];
+        let size = |x: Var| self.wide(x).abs();
+        let from_operands = match op {
+            Op::Constant => return Wide::ZERO,
+            Op::Leaf => Wide::ZERO,
+            Op::Add(a, b) => error(a) + error(b),
+            Op::Multiply(a, b) => size(a) * error(b) + size(b) * error(a),
+            Op::Power(a, r) => Wide::of(r.abs()) * size(a).power(r - 1.0) * error(a),
+            Op::Exp(a) => value.abs() * error(a),
+            Op::Log(a) => size(a).power(-1.0) * error(a),
+            Op::Curve(curve, a) => curve.steepness(self.wide(a)) * error(a),
+        };
+        from_operands + self.unit * value.abs()
     }
 
     fn push(&mut self, op: Op, value: Wide) -> Var {
@@ -111,6 +162,9 @@ impl Tape {
         let size = if value.is_nan() { f64::INFINITY } else { value.abs().value() };
         self.largest = self.largest.max(size);
         self.is_finite &= value.is_finite();
+        if !self.unit.is_zero() {
+            self.errors.push(self.error_of(op, value));
+        }
         self.ops.push(op);
         self.values.push(value);
         Var(u32::try_from(self.ops.len() - 1).expect("a tape of moderate length"))
