@@ -61,7 +61,9 @@ fn errors_are_a_few_ulp() {
     assert!(worst("e^x - 1", Real::exp_minus_1, f64::exp_m1, 88.0) <= 3.0);
     assert!(worst("log(1 + x)", Real::log_1_plus, f64::ln_1p, 0.99) <= 3.0);
     let large = |x: f32| ulps(x.log_1_plus(), f64::from(x).ln_1p());
-    assert!((0..3000).map(|n| 1.01_f32 * 1.02_f32.powi(n)).filter(|x| x.is_finite()).map(large).fold(0.0, f64::max) <= 3.0);
+    assert!(
+        (0..3000).map(|n| 1.01_f32 * 1.02_f32.powi(n)).filter(|x| x.is_finite()).map(large).fold(0.0, f64::max) <= 3.0
+    );
 }
 
 #[test]

@@ -13,7 +13,6 @@
 //! Nothing is searched for, so the answer is yes or no answer at all; a yes says which substitutions it rests on.
 
 use super::quotient::{Exponents, Monomial, Polynomial, Quotient, is_sum};
-use crate::check::inputs;
 use crate::ir::{Axis, AxisSet, Expr, Func, Op, Rational, Role, Sign, Space, rational, traverse};
 use crate::notation::{Writer, text};
 use num_traits::{One, Signed, ToPrimitive, Zero};
@@ -100,7 +99,7 @@ impl Decision {
             Op::Call(func, x) if written_out(*func, x).is_some() => self.quotient(&written_out(*func, x)?),
             Op::Sum(axis, x) => {
                 let body = self.reduced(x)?;
-                whole(Polynomial::opaque(&sum_over(*axis, &body)))
+                whole(Polynomial::opaque(&Expr::sum(*axis, &body)))
             }
             Op::Weights(kind, axis, s) => {
                 let at = Axis::new(axis.space, VARIABLE);
@@ -294,7 +293,7 @@ impl Decision {
             let body = Expr::add(all);
             let body = self.reduced(&body)?;
             if !body.is_zero() {
-                rest = rest.plus(&Polynomial::opaque(&sum_over(axis, &body)));
+                rest = rest.plus(&Polynomial::opaque(&Expr::sum(axis, &body)));
             }
         }
         Some(rest)
@@ -344,16 +343,6 @@ fn written_out(func: Func, x: &Expr) -> Option<Expr> {
 
 /// The index that weights have along their tokens while they are compared.
 const VARIABLE: u8 = 14;
-
-/// Σ_axis x; components are as many as they are.
-fn sum_over(axis: Axis, x: &Expr) -> Expr {
-    let [_, model, head, _] = inputs::sizes().map(Expr::leaf);
-    match axis.space {
-        Space::Head if !x.has_axis(axis) => x.times(&head),
-        Space::Model if !x.has_axis(axis) => x.times(&model),
-        _ => Expr::sum(axis, x),
-    }
-}
 
 /// The first x of an |x| or a sign(x) outside of all binders.
 fn kinked(e: &Expr) -> Option<Expr> {
@@ -421,6 +410,7 @@ fn at_first_indices(e: &Expr) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::inputs;
 
     fn x() -> Expr {
         Expr::leaf(inputs::q()).minus(&Expr::leaf(inputs::k()))
@@ -443,6 +433,10 @@ mod tests {
         assert_eq!(said, ["u = exp(q − k_i): both are rational in it"]);
         assert!(equal(&tanh, &other.scale(&rational::int(2))).is_none());
         assert!(equal(&tanh, &other.neg()).is_none());
+        // The function by its name is the same.
+        assert!(equal(&tanh, &x().tanh()).is_some());
+        assert!(equal(&one.minus(&x().tanh().square()), &x().tanh_slope()).is_some());
+        assert!(equal(&two.sigmoid().scale(&rational::int(2)).minus(&one), &x().tanh()).is_some());
         // 1/(1 + u) + 1/(1 + 1/u) = 1
         let sigmoid = |x: &Expr| one.over(&one.plus(&e(&x.neg())));
         assert!(equal(&sigmoid(&x()).plus(&sigmoid(&x().neg())), &one).is_some());
@@ -454,6 +448,8 @@ mod tests {
         let softplus = Expr::one().plus(&e(&x().scale(&rational::int(2)))).log();
         assert!(equal(&cosh, &softplus.minus(&x())).is_some());
         assert!(equal(&cosh, &softplus.plus(&x())).is_none());
+        assert!(equal(&softplus, &x().scale(&rational::int(2)).softplus()).is_some());
+        assert!(equal(&cosh, &x().log_cosh().plus(&Expr::int(2).log())).is_some());
         let half = e(&x()).plus(&e(&x().neg())).scale(&rational::ratio(1, 2)).log();
         assert!(equal(&half, &softplus.minus(&x()).minus(&Expr::int(2).log())).is_some());
         assert!(

@@ -499,8 +499,6 @@ impl Writer {
         });
         let mut parts: Vec<Math> = order.into_iter().map(|v| self.term(v)).collect();
         match parts.len() {
-            // Σ_e 1.
-            0 => Math::symbol(if axis.space == Space::Head { "d_h" } else { "d" }),
             1 => Math::Over("Σ", "e".into(), Box::new(Math::Entry(Box::new(parts.remove(0)), "e".into()))),
             2 => {
                 let second = parts.remove(1);
