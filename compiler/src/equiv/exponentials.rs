@@ -96,7 +96,7 @@ impl Decision {
             Op::Pow(x, r) => self.power(x, r),
             Op::Call(Func::Exp, x) => self.exponential(x),
             Op::Call(Func::Log, x) => self.logarithm(x),
-            Op::Call(func, x) if written_out(*func, x).is_some() => self.quotient(&written_out(*func, x)?),
+            Op::Call(func, x) if is_smooth(e) => self.quotient(&written_out(*func, x)?),
             Op::Sum(axis, x) => {
                 let body = self.reduced(x)?;
                 whole(Polynomial::opaque(&Expr::sum(*axis, &body)))
@@ -134,7 +134,9 @@ impl Decision {
     fn power(&mut self, x: &Expr, r: &Rational) -> Option<Quotient> {
         let count = r.abs().to_integer().to_u32().filter(|n| r.is_integer() && *n <= MAX_POWER);
         match count {
-            Some(n) if r.is_positive() && matches!(x.op(), Op::Add(_)) => self.quotient(x)?.power(n as usize),
+            Some(n) if r.is_positive() && (matches!(x.op(), Op::Add(_)) || is_smooth(x)) => {
+                self.quotient(x)?.power(n as usize)
+            }
             Some(n) if r.is_negative() && x.sign() == Sign::Positive => {
                 let x = self.quotient(x)?.tidy();
                 if !x.over.is_positive() {
@@ -326,6 +328,10 @@ impl Decision {
         }
         Some(above)
     }
+}
+
+fn is_smooth(e: &Expr) -> bool {
+    matches!(e.op(), Op::Call(func, x) if written_out(*func, x).is_some())
 }
 
 /// The smooth functions as quotients and logarithms of exponentials.
