@@ -1,7 +1,6 @@
 //! The functions of the language: what each takes and the term it stands for.
 
 use super::axes::{self, Side};
-use super::inputs;
 use super::library::value_of;
 use super::term::{Checker, Place, Scope, Value};
 use crate::diagnostic::{Code, Diagnostic};
@@ -129,7 +128,7 @@ impl Checker<'_> {
             "mean" => {
                 self.needs_components(name, x, span, place)?;
                 let axis = axes::component_axis(place);
-                Expr::sum(axis, x).over(&Expr::leaf(inputs::length(axis)))
+                Expr::sum(axis, x).over(&Expr::sum(axis, &Expr::one()))
             }
             "norm" => {
                 self.needs_components(name, x, span, place)?;

@@ -50,12 +50,6 @@ pub fn d_h() -> Leaf {
     d_h
 }
 
-/// How many components there are along an axis.
-pub fn length(components: Axis) -> Leaf {
-    let [_, d, d_h, _] = sizes();
-    if components.space == Space::Model { d } else { d_h }
-}
-
 /// The local energy as the global one sees it.
 pub fn energy(axes: &[Axis], sign: Sign) -> Leaf {
     Leaf::new(Role::Named, 0, "E", axes, sign)

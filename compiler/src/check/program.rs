@@ -9,6 +9,7 @@ use super::energy::never_assigned;
 use super::inputs;
 use super::library::Entry;
 use super::recipe::{Program, State};
+use super::recognize::recognized;
 use super::solve::{Force, is_no_vector};
 use super::term::{Bindings, Checker, Place, Scope, Value};
 use crate::diagnostic::{Code, Diagnostic};
@@ -212,7 +213,7 @@ impl<'a> Checker<'a> {
 
     fn assign(&mut self, stmt: &Stmt, scope: &mut Scope, states: &[State], lets: &[&str]) {
         let name = stmt.name.text.as_str();
-        let value = self.term(&stmt.value, scope);
+        let value = self.term(&stmt.value, scope).map(|value| Value { expr: recognized(&value.expr), ..value });
         let is_state = states.iter().any(|state| &*state.leaf.name == name);
         if name != "z" && !is_state {
             // A name whose definition failed has been talked about.

@@ -13,7 +13,6 @@
 //! Nothing is searched for, so the answer is yes or no answer at all; a yes says which substitutions it rests on.
 
 use super::quotient::{Exponents, Monomial, Polynomial, Quotient, is_sum};
-use crate::check::inputs;
 use crate::ir::{Axis, AxisSet, Expr, Func, Op, Rational, Role, Sign, Space, rational, traverse};
 use crate::notation::{Writer, text};
 use num_traits::{One, Signed, ToPrimitive, Zero};
@@ -97,10 +96,10 @@ impl Decision {
             Op::Pow(x, r) => self.power(x, r),
             Op::Call(Func::Exp, x) => self.exponential(x),
             Op::Call(Func::Log, x) => self.logarithm(x),
-            Op::Call(func, x) if written_out(*func, x).is_some() => self.quotient(&written_out(*func, x)?),
+            Op::Call(func, x) if is_smooth(e) => self.quotient(&written_out(*func, x)?),
             Op::Sum(axis, x) => {
                 let body = self.reduced(x)?;
-                whole(Polynomial::opaque(&sum_over(*axis, &body)))
+                whole(Polynomial::opaque(&Expr::sum(*axis, &body)))
             }
             Op::Weights(kind, axis, s) => {
                 let at = Axis::new(axis.space, VARIABLE);
@@ -135,7 +134,9 @@ impl Decision {
     fn power(&mut self, x: &Expr, r: &Rational) -> Option<Quotient> {
         let count = r.abs().to_integer().to_u32().filter(|n| r.is_integer() && *n <= MAX_POWER);
         match count {
-            Some(n) if r.is_positive() && matches!(x.op(), Op::Add(_)) => self.quotient(x)?.power(n as usize),
+            Some(n) if r.is_positive() && (matches!(x.op(), Op::Add(_)) || is_smooth(x)) => {
+                self.quotient(x)?.power(n as usize)
+            }
             Some(n) if r.is_negative() && x.sign() == Sign::Positive => {
                 let x = self.quotient(x)?.tidy();
                 if !x.over.is_positive() {
@@ -294,7 +295,7 @@ impl Decision {
             let body = Expr::add(all);
             let body = self.reduced(&body)?;
             if !body.is_zero() {
-                rest = rest.plus(&Polynomial::opaque(&sum_over(axis, &body)));
+                rest = rest.plus(&Polynomial::opaque(&Expr::sum(axis, &body)));
             }
         }
         Some(rest)
@@ -329,6 +330,10 @@ impl Decision {
     }
 }
 
+fn is_smooth(e: &Expr) -> bool {
+    matches!(e.op(), Op::Call(func, x) if written_out(*func, x).is_some())
+}
+
 /// The smooth functions as quotients and logarithms of exponentials.
 fn written_out(func: Func, x: &Expr) -> Option<Expr> {
     let (up, down, one) = (|| x.exp(), || x.neg().exp(), Expr::one);
@@ -344,16 +349,6 @@ fn written_out(func: Func, x: &Expr) -> Option<Expr> {
 
 /// The index that weights have along their tokens while they are compared.
 const VARIABLE: u8 = 14;
-
-/// Σ_axis x; components are as many as they are.
-fn sum_over(axis: Axis, x: &Expr) -> Expr {
-    let [_, model, head, _] = inputs::sizes().map(Expr::leaf);
-    match axis.space {
-        Space::Head if !x.has_axis(axis) => x.times(&head),
-        Space::Model if !x.has_axis(axis) => x.times(&model),
-        _ => Expr::sum(axis, x),
-    }
-}
 
 /// The first x of an |x| or a sign(x) outside of all binders.
 fn kinked(e: &Expr) -> Option<Expr> {
@@ -421,6 +416,7 @@ fn at_first_indices(e: &Expr) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::inputs;
 
     fn x() -> Expr {
         Expr::leaf(inputs::q()).minus(&Expr::leaf(inputs::k()))
@@ -443,6 +439,10 @@ mod tests {
         assert_eq!(said, ["u = exp(q − k_i): both are rational in it"]);
         assert!(equal(&tanh, &other.scale(&rational::int(2))).is_none());
         assert!(equal(&tanh, &other.neg()).is_none());
+        // The function by its name is the same.
+        assert!(equal(&tanh, &x().tanh()).is_some());
+        assert!(equal(&one.minus(&x().tanh().square()), &x().tanh_slope()).is_some());
+        assert!(equal(&two.sigmoid().scale(&rational::int(2)).minus(&one), &x().tanh()).is_some());
         // 1/(1 + u) + 1/(1 + 1/u) = 1
         let sigmoid = |x: &Expr| one.over(&one.plus(&e(&x.neg())));
         assert!(equal(&sigmoid(&x()).plus(&sigmoid(&x().neg())), &one).is_some());
@@ -454,6 +454,8 @@ mod tests {
         let softplus = Expr::one().plus(&e(&x().scale(&rational::int(2)))).log();
         assert!(equal(&cosh, &softplus.minus(&x())).is_some());
         assert!(equal(&cosh, &softplus.plus(&x())).is_none());
+        assert!(equal(&softplus, &x().scale(&rational::int(2)).softplus()).is_some());
+        assert!(equal(&cosh, &x().log_cosh().plus(&Expr::int(2).log())).is_some());
         let half = e(&x()).plus(&e(&x().neg())).scale(&rational::ratio(1, 2)).log();
         assert!(equal(&half, &softplus.minus(&x()).minus(&Expr::int(2).log())).is_some());
         assert!(

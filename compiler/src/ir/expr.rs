@@ -72,6 +72,15 @@ impl Leaf {
     pub fn visible(token: Axis) -> Leaf {
         Leaf::new(Role::Visible, 0, "visible", &[Axis::T, token], Sign::NonNegative)
     }
+    /// How many components there are along an axis of them: `d_h` or `d`.
+    pub fn length(components: Axis) -> Option<Leaf> {
+        let size = |ordinal, name| Some(Leaf::new(Role::Size, ordinal, name, &[], Sign::Positive));
+        match components.space {
+            Space::Model => size(1, "d"),
+            Space::Head => size(2, "d_h"),
+            Space::Query | Space::Token => None,
+        }
+    }
     /// The identity matrix.
     pub fn identity(row: Axis, column: Axis) -> Leaf {
         Leaf::new(Role::Matrix, u16::MAX, "I", &[row, column], Sign::NonNegative)
@@ -651,11 +660,14 @@ impl Expr {
 
     // Reductions.
 
-    /// Σ_axis body; a constant factor stands in front.
+    /// Σ_axis body; a constant factor stands in front, and components that are all the same are counted.
     pub fn sum(axis: Axis, body: &Expr) -> Expr {
         let (c, rest) = body.split_content();
         if c.is_zero() {
             return Expr::zero();
+        }
+        if let (false, Some(length)) = (rest.has_axis(axis), Leaf::length(axis)) {
+            return body.times(&Expr::leaf(length));
         }
         let (axis, rest) = bind(axis, &rest);
         let sum = Expr::make(Op::Sum(axis, rest));

@@ -183,6 +183,15 @@ impl Expr {
         (if is_turned { self.neg() } else { self.clone() }, is_turned)
     }
 
+    /// One form of x, −x and |x|, for functions that do not tell them apart.
+    fn unsigned(&self) -> Expr {
+        let inside = self.factors().into_iter().map(|factor| match factor.op() {
+            Op::Call(Func::Abs, y) => y.clone(),
+            _ => factor,
+        });
+        Expr::mul(inside).turned().0
+    }
+
     /// 1/(1 + e⁻ˣ).
     pub fn sigmoid(&self) -> Expr {
         if self.is_zero() { Expr::constant(rational::ratio(1, 2)) } else { self.called(Func::Sigmoid) }
@@ -205,12 +214,12 @@ impl Expr {
 
     /// 1 − tanh²(x), the same at x and −x.
     pub fn tanh_slope(&self) -> Expr {
-        if self.is_zero() { Expr::one() } else { self.turned().0.called(Func::TanhSlope) }
+        if self.is_zero() { Expr::one() } else { self.unsigned().called(Func::TanhSlope) }
     }
 
     /// log((eˣ + e⁻ˣ)/2), the same at x and −x.
     pub fn log_cosh(&self) -> Expr {
-        if self.is_zero() { Expr::zero() } else { self.turned().0.called(Func::LogCosh) }
+        if self.is_zero() { Expr::zero() } else { self.unsigned().called(Func::LogCosh) }
     }
 }
 
@@ -261,6 +270,7 @@ mod tests {
         assert_eq!(x.neg().tanh(), x.tanh().neg());
         assert_eq!(x.neg().tanh_slope(), x.tanh_slope());
         assert_eq!(x.neg().log_cosh(), x.log_cosh());
+        assert_eq!(x.abs().times(&a.abs()).log_cosh(), x.times(&a).log_cosh());
         assert_eq!(x.sigmoid().log(), x.neg().softplus().neg());
         assert_eq!(x.softplus().neg().exp(), x.neg().sigmoid());
     }

@@ -450,7 +450,10 @@ impl Writer {
         }
         let (c, rest) = body.split_coefficient();
         if let Op::Add(terms) = rest.op() {
-            return self.sum(&terms.iter().map(|t| Expr::sum(axis, &t.scale(&c))).collect::<Vec<_>>());
+            let sums: Vec<Expr> = terms.iter().map(|t| Expr::sum(axis, &t.scale(&c))).collect();
+            // Sums that are the same are added.
+            let all = Expr::add(sums.iter().cloned());
+            return if all.terms().len() < sums.len() { self.term(&all) } else { self.sum(&sums) };
         }
         if let Some(x) = square(&rest) {
             let norm = Math::Norm(Box::new(self.term(&x)), None);
@@ -499,8 +502,6 @@ impl Writer {
         });
         let mut parts: Vec<Math> = order.into_iter().map(|v| self.term(v)).collect();
         match parts.len() {
-            // Σ_e 1.
-            0 => Math::symbol(if axis.space == Space::Head { "d_h" } else { "d" }),
             1 => Math::Over("Σ", "e".into(), Box::new(Math::Entry(Box::new(parts.remove(0)), "e".into()))),
             2 => {
                 let second = parts.remove(1);
