@@ -18,7 +18,7 @@ const DETAIL_WIDTH: usize = 64;
 
 /// Compare the derivation of a recipe with finite differences of its energy, and its plan with the derivation
 #[derive(clap::Args, Debug)]
-#[command(after_help = "✓ holds, ✗ fails, – does not apply, ? could not be tried.\n\
+#[command(after_help = "✓ holds, ✗ fails, ! holds with a loss, – does not apply, ? could not be tried.\n\
     Exit code 1 if a line fails, 3 if it is one about the plan: then the compiler is wrong, not the recipe.\n\n\
     Examples:\n  \
     energyc verify mine.recipe\n  \
@@ -70,6 +70,9 @@ fn as_json(name: &str, report: &Report) -> Value {
         verify::Outcome::NotApplicable { reason } => {
             json!({ "line": name, "outcome": "not applicable", "compared": detail, "reason": reason })
         }
+        verify::Outcome::Warning { reason } => {
+            json!({ "line": name, "outcome": "warning", "compared": detail, "reason": reason })
+        }
         verify::Outcome::Inconclusive { reason } => {
             json!({ "line": name, "outcome": "inconclusive", "compared": detail, "reason": reason })
         }
@@ -91,6 +94,7 @@ fn rows(line: &Line) -> Vec<[String; 5]> {
         verify::Outcome::Pass { error, tolerance } => ("✓", number(error), number(tolerance), None),
         verify::Outcome::Fail { error, tolerance, where_ } => ("✗", number(error), number(tolerance), Some(where_)),
         verify::Outcome::NotApplicable { reason } => ("–", String::new(), String::new(), Some(reason)),
+        verify::Outcome::Warning { reason } => ("!", String::new(), String::new(), Some(reason)),
         verify::Outcome::Inconclusive { reason } => ("?", String::new(), String::new(), Some(reason)),
     };
     let reason = reason.map(|reason| format!("{mark} {reason}"));
@@ -109,10 +113,14 @@ fn summary(report: &Report) -> String {
     let of = |wanted: fn(&verify::Outcome) -> bool| report.lines.iter().filter(|line| wanted(&line.outcome)).count();
     let open = of(|outcome| matches!(outcome, verify::Outcome::NotApplicable { .. }));
     let untried = of(|outcome| matches!(outcome, verify::Outcome::Inconclusive { .. }));
-    let hold = report.lines.len() - failed - open - untried;
+    let warned = of(|outcome| matches!(outcome, verify::Outcome::Warning { .. }));
+    let hold = report.lines.len() - failed - open - untried - warned;
     let mut parts = vec![format!("{} verified", count(hold, "line"))];
     if failed > 0 {
         parts.push(format!("{failed} failed"));
+    }
+    if warned > 0 {
+        parts.push(count(warned, "warning"));
     }
     if open > 0 {
         parts.push(format!("{open} not applicable"));

@@ -31,10 +31,13 @@ pub fn next_row<T: Real>(steps: &[T], position: usize, tokens: Range<usize>, bef
 }
 
 /// ∂d from ρ_t = Σ_i γ ∂γ and κ_i = Σ_t γ ∂γ: d_j stands in every γ_{t,i} with i < j ≤ t, so d_j ∂d_j is the sum of ρ
-/// from j on without that of κ from j on.
+/// from j on without that of κ from j on. Nothing is before the first token.
 pub fn gradient<T: Real>(steps: &[T], offset: usize, rows: &[T], columns: &[T], out: &mut [T]) {
     let mut sum = 0.0;
-    for j in (0..steps.len()).rev() {
+    if let Some(first) = out.first_mut() {
+        *first = T::ZERO;
+    }
+    for j in (1..steps.len()).rev() {
         if let Some(row) = j.checked_sub(offset).and_then(|t| rows.get(t)) {
             sum += row.to_f64();
         }

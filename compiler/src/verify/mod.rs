@@ -19,6 +19,7 @@
 //! | `descent` | a small step of the optimizer lowers F_h |
 //! | `awkward points` | nothing is infinite or undefined where formulas like to break |
 //! | `plan …` | every pass of the plan, as it will run, computes what the formulas say |
+//! | `single precision` | f32 loses no more digits than the problem does, at inputs from 1 to 10⁴ |
 //! | `kernel …` | so does what runs it in single precision, where somebody hands it over |
 
 mod awkward;
@@ -34,6 +35,7 @@ pub mod plan;
 mod precondition;
 mod report;
 pub mod samples;
+mod scales;
 mod simplified;
 pub mod slopes;
 pub(crate) mod steady;
@@ -59,7 +61,10 @@ pub fn verify(recipe: &Recipe, options: &Options) -> Report {
 /// What runs: a line for every pass of the plan.
 fn planned(derivation: &Derivation, options: &Options) -> Vec<Line> {
     match crate::plan::plan(derivation, options) {
-        Ok(found) => plan::lines(&chain::Case::of(derivation.clone(), found, options)),
+        Ok(found) => {
+            let case = chain::Case::of(derivation.clone(), found, options);
+            plan::lines(&case).into_iter().chain([scales::line(&case)]).collect()
+        }
         Err(why) => {
             let reason = format!("there is no plan: {why}");
             let detail = "every pass of the plan against the formulas".to_string();

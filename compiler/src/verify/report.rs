@@ -1,6 +1,6 @@
 //! What verification says: one line a claim, as data and as text.
 
-use super::{kernel, plan};
+use super::{kernel, plan, scales};
 use std::fmt;
 
 /// How a claim fared.
@@ -17,6 +17,10 @@ pub enum Outcome {
     },
     /// The claim does not make sense for this recipe.
     NotApplicable {
+        reason: String,
+    },
+    /// The claim holds, but not as well as it could; the reason says where.
+    Warning {
         reason: String,
     },
     /// The claim could not be tried: nothing is known to be wrong, and nothing to be right.
@@ -46,7 +50,9 @@ impl Line {
     }
     /// Whether the line is about what runs: a failure there is a mistake of the compiler, not of the recipe.
     pub fn is_of_plan(&self) -> bool {
-        self.name == plan::LINE || plan::LINES.contains(&self.name) || kernel::LINES.contains(&self.name)
+        [plan::LINE, scales::LINE].contains(&self.name)
+            || plan::LINES.contains(&self.name)
+            || kernel::LINES.contains(&self.name)
     }
 }
 
@@ -73,6 +79,9 @@ impl fmt::Display for Line {
             }
             Outcome::NotApplicable { reason } => {
                 write!(f, "n/a   {name:<15} {detail}\n      {reason}")
+            }
+            Outcome::Warning { reason } => {
+                write!(f, "!     {name:<15} {detail}\n      {reason}")
             }
             Outcome::Inconclusive { reason } => {
                 write!(f, "?     {name:<15} {detail}\n      {reason}")
