@@ -56,6 +56,8 @@ pub enum Skip {
 pub struct Limits {
     pub kink: f64,
     pub largest: f64,
+    /// No E_i may be larger: derivatives multiply powers of energies, which have to be numbers as well.
+    pub energy: f64,
     pub condition: f64,
     /// No number on the way may be larger; the derivatives of a logarithm near 0 are large, and what multiplies them is
     /// small.
@@ -67,13 +69,19 @@ pub struct Limits {
 impl Limits {
     /// For comparisons in double precision.
     pub const DOUBLE: Limits =
-        Limits { kink: 1e-5, largest: 1e6, condition: 1e4, on_the_way: 1e14, looks_at_both: false };
+        Limits { kink: 1e-5, largest: 1e6, energy: 1e14, condition: 1e4, on_the_way: 1e14, looks_at_both: false };
     /// For comparisons in single precision.
     pub const SINGLE: Limits =
-        Limits { kink: 1e-3, largest: 1e4, condition: 1e3, on_the_way: 1e14, looks_at_both: true };
+        Limits { kink: 1e-3, largest: 1e4, energy: 1e14, condition: 1e3, on_the_way: 1e14, looks_at_both: true };
     /// For comparisons in single precision wherever results and energies are numbers of it.
-    pub const SCALED: Limits =
-        Limits { kink: 1e-6, largest: 1e37, condition: 1e3, on_the_way: f64::INFINITY, looks_at_both: false };
+    pub const SCALED: Limits = Limits {
+        kink: 1e-6,
+        largest: 1e30,
+        energy: 1e9,
+        condition: 1e3,
+        on_the_way: f64::INFINITY,
+        looks_at_both: false,
+    };
 }
 
 /// Gradients by the name of the input: `q`, `k`, `v`, parameters, gates, and the steps of decays.
@@ -299,11 +307,11 @@ impl<'a> Row<'a> {
         self.node(self.meaning.global, None)
     }
 
-    /// Whether the energy of every token is as large as results may be at the most.
+    /// Whether no token has too large an energy.
     fn energies_fit(&mut self) -> Result<(), Skip> {
         let fits = (0..self.head.k.len()).all(|token| {
             let energy = self.node(self.meaning.local, Some(token));
-            self.tape.value(energy).abs() <= self.limits.largest
+            self.tape.value(energy).abs() <= self.limits.energy
         });
         if fits { Ok(()) } else { Err(Skip::Overflow) }
     }

@@ -22,7 +22,7 @@ use energyc::primitives::visible::Visible;
 /// Half the distance of two numbers of single precision around 1.
 const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// Below `absolute`, what is on the way to a result may be no number of single precision any more.
-const TOLERANCE: Tolerance = Tolerance { relative: 64.0 * ROUNDING, absolute: 1e-18, movement: 8.0 };
+const TOLERANCE: Tolerance = Tolerance { relative: 64.0 * ROUNDING, absolute: 1e-14, movement: 8.0 };
 /// A tolerance above this share of an array's largest entry would not see much.
 const VAGUE: f64 = 0.25;
 const POINTS: usize = 6;
