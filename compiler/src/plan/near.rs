@@ -12,10 +12,13 @@ impl Lowering {
     /// The value of a term that is such a difference, or the logarithm of 1 and something.
     pub(super) fn near(&mut self, e: &Expr) -> Result<Option<Id>, Unsupported> {
         match e.op() {
-            Op::Call(Func::Log, x) if less_one(x).is_some() => {
-                let less = self.lower(&x.minus(&Expr::one()))?;
-                Ok(Some(self.graph.map(Map::Log1p, &[less])))
-            }
+            Op::Call(Func::Log, x) => match less_one(x) {
+                Some(less) => {
+                    let less = self.lower(&less)?;
+                    Ok(Some(self.graph.map(Map::Log1p, &[less])))
+                }
+                None => Ok(None),
+            },
             Op::Add(terms) => match exponential_less_one(terms) {
                 Some(Difference { factor, of, rest }) => {
                     let (factor, of) = (self.lower(&factor)?, self.lower(&of)?);
@@ -107,7 +110,7 @@ mod tests {
     fn differences_are_not_computed() {
         let (x, a) = (leaf("x", 0, Sign::Unknown), leaf("a", 1, Sign::Positive));
         let one = Expr::one();
-        assert_eq!(lowered(&one.plus(&x.square()).log()), ["x^(2)", "log(1 + x0)"].map(|s| s.replace("x0", "x1")));
+        assert_eq!(lowered(&one.plus(&x.square()).log()), ["x^(2)", "log(1 + x1)"]);
         assert_eq!(lowered(&a.times(&x.exp()).minus(&a)), ["exp(x) − 1", "a · x2"]);
         // √(a² + x²) − a
         let root = a.square().plus(&x.square()).sqrt().minus(&a);
