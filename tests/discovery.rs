@@ -247,3 +247,24 @@ fn smooth_functions_and_what_they_leave() {
         check(&[rule], |options| simplify(&written, options).term == expected);
     }
 }
+
+#[test]
+fn gradients_of_smooth_energies_are_short() {
+    let cases = [
+        ("l() { E = sum(log(cosh(q - k))) }", "lse", "Σ_i p_i tanh(q − k_i)"),
+        ("l() { E = sum(log(exp(q - k) + exp(k - q))) }", "lse", "Σ_i p_i tanh(q − k_i)"),
+        ("l(c = 30) where c > 0 { E = -c * tanh(dot(q, k) / c) }", "lse", "−Σ_i p_i (1 − tanh²(q·k_i/c)) k_i"),
+        ("dot", "g(b = 0) { F = -sum(softplus(b - E)) }", "−Σ_i σ(b + q·k_i) k_i"),
+        ("dot", "g(b = 0) { F = -sum(log(1 + exp(b - E))) }", "−Σ_i σ(b + q·k_i) k_i"),
+    ];
+    for (local, global, expected) in cases {
+        let semicolon = |part: &str| if part.ends_with('}') { "" } else { ";" };
+        let text = format!(
+            "recipe r {{ local {local}{} global {global}{} optimizer gd; }}",
+            semicolon(local),
+            semicolon(global)
+        );
+        let gradient = derive(&recipe(&text), &Options::default()).gradient.term;
+        assert_eq!(energyc::notation::text::plain(&gradient), expected, "{text}");
+    }
+}

@@ -599,15 +599,22 @@ impl Expr {
         match self.op() {
             Op::Const(c) if c.is_zero() => Expr::one(),
             Op::Call(Func::Log, x) => x.clone(),
-            // exp(−log(1 + eˣ)) = σ(−x)
-            Op::Mul(factors) => match factors.as_slice() {
-                [c, x] if *c == Expr::int(-1) => match x.op() {
-                    Op::Call(Func::Softplus, x) => x.neg().sigmoid(),
-                    _ => Expr::make(Op::Call(Func::Exp, self.clone())),
-                },
-                _ => Expr::make(Op::Call(Func::Exp, self.clone())),
+            _ => match self.minus_softplus() {
+                // exp(−log(1 + eˣ)) = σ(−x)
+                Some(x) => x.neg().sigmoid(),
+                None => Expr::make(Op::Call(Func::Exp, self.clone())),
             },
-            _ => Expr::make(Op::Call(Func::Exp, self.clone())),
+        }
+    }
+    /// x when the term is −softplus(x).
+    fn minus_softplus(&self) -> Option<&Expr> {
+        let Op::Mul(factors) = self.op() else { return None };
+        match factors.as_slice() {
+            [c, x] if *c == Expr::int(-1) => match x.op() {
+                Op::Call(Func::Softplus, x) => Some(x),
+                _ => None,
+            },
+            _ => None,
         }
     }
     pub fn log(&self) -> Expr {

