@@ -246,8 +246,12 @@ impl Lowering {
             return (None, rest);
         }
         let graph = &mut self.graph;
-        let is_of_tokens = axis == Axis::N && !own.axes(graph).contains(Axis::T);
-        if axis == Axis::T || self.is_scanning && is_of_tokens {
+        if axis == Axis::T {
+            // Together with what could stay outside: one may be large only because the other is small.
+            let exponent = degrees.value(graph);
+            return (Some(exp(graph, exponent)), Degrees::default());
+        }
+        if self.is_scanning && axis == Axis::N && !own.axes(graph).contains(Axis::T) {
             let exponent = own.value(graph);
             return (Some(exp(graph, exponent)), rest);
         }

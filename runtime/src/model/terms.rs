@@ -410,6 +410,7 @@ fn call(func: Func, x: f32) -> f32 {
         Func::Abs => x.abs(),
         Func::Sign if x == 0.0 => 0.0,
         Func::Sign => x.signum(),
+        Func::Sigmoid | Func::Softplus | Func::Tanh | Func::TanhSlope | Func::LogCosh => func.of(f64::from(x)) as f32,
     }
 }
 
