@@ -453,6 +453,7 @@ fn descent(optimizer: &str) -> (&'static str, String) {
         Outcome::Pass { .. } => ("pass", String::new()),
         Outcome::Fail { where_, .. } => ("fail", where_.clone()),
         Outcome::NotApplicable { reason } => ("open", reason.clone()),
+        Outcome::Warning { reason } => ("loses", reason.clone()),
         Outcome::Inconclusive { reason } => ("untried", reason.clone()),
     }
 }

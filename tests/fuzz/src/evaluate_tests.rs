@@ -12,7 +12,8 @@ use crate::random::Random;
 use crate::samples::{self, Mask};
 use crate::tree::{Expr, Kind, Method, Recipe, Value, Values};
 
-const LIMITS: Limits = Limits { kink: 1e-2, largest: 1e3, condition: 1e2, looks_at_both: false };
+const LIMITS: Limits =
+    Limits { kink: 1e-2, largest: 1e3, energy: 1e14, condition: 1e2, on_the_way: 1e14, looks_at_both: false };
 
 /// A recipe of prelude ingredients whose parameters are all 1, but for those that are given.
 fn of_prelude(local: &str, global: &str, optimizer: &str, given: &[(&str, Value)], values: Values) -> Recipe {
