@@ -17,7 +17,7 @@
 //! | 1 − tanh²(a) | one operation |
 
 use crate::ir::{Expr, Func, Op, Rational, rational, traverse};
-use num_traits::{One, Signed};
+use num_traits::{One, Signed, ToPrimitive};
 
 /// The term with its smooth functions by name.
 pub fn recognized(e: &Expr) -> Expr {
@@ -108,6 +108,8 @@ struct Under {
     b: Expr,
     /// 1/(eᵃ + eᵇ).
     one: Expr,
+    /// The whole part of n.
+    times: i64,
 }
 
 impl Under {
@@ -116,18 +118,22 @@ impl Under {
             Op::Pow(base, n) => (base.clone(), n.clone()),
             _ => (factor.clone(), Rational::one()),
         };
+        let times = n.abs().to_integer().to_i64()?;
         match base.op() {
             Op::Call(Func::Sigmoid, y) if n >= Rational::one() => {
-                Some(Under { a: y.neg(), b: Expr::zero(), one: base.clone() })
+                Some(Under { a: y.neg(), b: Expr::zero(), one: base.clone(), times })
             }
             _ if n <= -Rational::one() => {
                 let Pair { a, b, .. } = Pair::sum(&base).filter(|pair| pair.c.is_one())?;
-                Some(Under { a, b, one: base.pow(&rational::int(-1)) })
+                Some(Under { a, b, one: base.pow(&rational::int(-1)), times })
             }
             _ => None,
         }
     }
 }
+
+/// Powers of eᵃ + eᵇ that are looked through at the most.
+const MOST_POWERS: i64 = 16;
 
 /// What a sum over eᵃ + eᵇ becomes.
 fn product(factors: &[Expr]) -> Option<Expr> {
@@ -136,26 +142,29 @@ fn product(factors: &[Expr]) -> Option<Expr> {
     };
     factors.iter().enumerate().find_map(|(under_at, factor)| {
         let under = Under::of(factor)?;
-        // What is left of the power: without the one that is used.
-        let left = factor.over(&under.one);
+        // What is left of the power: without those that are used.
+        let left = |used: i64| factor.over(&under.one.pow(&rational::int(used)));
         factors.iter().enumerate().filter(|(at, _)| *at != under_at).find_map(|(at, over)| {
             let function = match (over.op(), Pair::difference(over)) {
                 (_, Some(Pair { c, a, b, .. })) => {
                     let half = rational::ratio(1, 2);
                     let is_same = (&a, &b) == (&under.a, &under.b) || (&a, &b) == (&under.b, &under.a);
-                    is_same.then(|| a.minus(&b).scale(&half).tanh().scale(&c))?
+                    is_same.then(|| a.minus(&b).scale(&half).tanh().scale(&c).times(&left(1)))?
                 }
                 (Op::Call(Func::Exp, exponent), None) => {
+                    // e^(m a + x)/(eᵃ + eᵇ)ᵐ = σ(a − b)ᵐ eˣ
                     let over = |a: &Expr, b: &Expr| {
-                        let more = exponent.minus(a);
-                        (!a.is_zero() && length(&more) < length(exponent))
-                            .then(|| a.minus(b).sigmoid().times(&more.exp()))
+                        let used = (1..=under.times.min(MOST_POWERS)).rev().filter(|_| !a.is_zero());
+                        used.map(|m| (m, exponent.minus(&a.scale(&rational::int(m))))).find_map(|(m, more)| {
+                            let function = || a.minus(b).sigmoid().pow(&rational::int(m)).times(&more.exp());
+                            (length(&more) < length(exponent)).then(|| function().times(&left(m)))
+                        })
                     };
                     over(&under.a, &under.b).or_else(|| over(&under.b, &under.a))?
                 }
                 _ => return None,
             };
-            Some(Expr::mul([function, left.clone(), rest(&[at, under_at])]))
+            Some(Expr::mul([function, rest(&[at, under_at])]))
         })
     })
 }

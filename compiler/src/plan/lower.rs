@@ -154,7 +154,7 @@ impl Lowering {
                 self.total_of(&terms)
             }
             Op::Mul(factors) => {
-                let factors = self.all_shifted(factors)?;
+                let factors = self.together(factors)?;
                 self.product(&factors)
             }
             Op::Pow(x, r) => {
@@ -199,6 +199,31 @@ impl Lowering {
                 Shifted::plain(self.graph.map(Map::Call(func), &[x]))
             }
         })
+    }
+
+    /// The factors of a product. Beside exponentials, functions that are as small as one are carried as one too.
+    fn together(&mut self, factors: &[Expr]) -> Result<Vec<Shifted>, Unsupported> {
+        let mut values = self.all_shifted(factors)?;
+        if values.iter().any(|value| !value.is_plain()) {
+            for (value, factor) in values.iter_mut().zip(factors) {
+                if let Some(carried) = self.vanishing(factor)? {
+                    *value = carried;
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// A power of σ or of 1 − tanh² with its exponential taken out.
+    fn vanishing(&mut self, factor: &Expr) -> Result<Option<Shifted>, Unsupported> {
+        let (base, r) = match factor.op() {
+            Op::Pow(base, r) => (base, r.clone()),
+            _ => (factor, Rational::one()),
+        };
+        let Op::Call(func @ (Func::Sigmoid | Func::TanhSlope), x) = base.op() else { return Ok(None) };
+        let x = self.lower(x)?;
+        let carried = self.vanishing_call(*func, x);
+        Ok(Some(self.power(&carried, &r)))
     }
 
     fn all_shifted(&mut self, terms: &[Expr]) -> Result<Vec<Shifted>, Unsupported> {
@@ -293,7 +318,7 @@ impl Lowering {
         // no longer have the axis. They are not multiplied here, which would join what has been separated.
         let factors = canonical_factors(factors)?;
         let axis = canonical_axis(axis);
-        let values = self.all_shifted(&factors)?;
+        let values = self.together(&factors)?;
         let degrees = values.iter().fold(Degrees::default(), |all, value| all.plus(&value.degrees));
         let (weight, degrees) = self.shifted_along(axis, &degrees);
         if weight.is_some_and(|weight| mixes(self.graph.axes(weight))) {

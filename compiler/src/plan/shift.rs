@@ -13,6 +13,8 @@
 //! | sign, comparison | looks at mantissas measured from the same place | drops |
 //! | log | log of the mantissa | adds Σ_j d_j m_j |
 //!
+//! Beside exponentials, σ and 1 − tanh² are carried as well: they are as small as exponentials are.
+//!
 //! Whatever else looks at a value takes the value itself: a function, an output, and a sum over queries, each of which
 //! measures from a place of its own. Then exponents of numerators and denominators have met, and what is left is as large
 //! as the value.
@@ -226,6 +228,27 @@ impl Lowering {
         let [of_x, of_y] = [x, y].map(|side| side.degrees.value(&mut self.graph));
         let exponent = self.graph.map(Map::Select, &[a, b, of_x, of_y]);
         Shifted { mantissa, degrees: Degrees::of(exponent, &Rational::one()) }
+    }
+
+    /// σ(x) = σ(|x|) e^min(x, 0), and 1 − tanh²(x) = 4 σ(2|x|)² e^(−2|x|).
+    pub(super) fn vanishing_call(&mut self, func: Func, x: Id) -> Shifted {
+        let graph = &mut self.graph;
+        let size = graph.map(Map::Call(Func::Abs), &[x]);
+        match func {
+            Func::TanhSlope => {
+                let twice = scaled(graph, size, &rational::int(2));
+                let sigmoid = graph.map(Map::Call(Func::Sigmoid), &[twice]);
+                let square = graph.map(Map::Pow(rational::int(2)), &[sigmoid]);
+                let mantissa = scaled(graph, square, &rational::int(4));
+                Shifted { mantissa, degrees: Degrees::of(size, &rational::int(-2)) }
+            }
+            _ => {
+                let mantissa = graph.map(Map::Call(Func::Sigmoid), &[size]);
+                let opposite = scaled(graph, x, &rational::int(-1));
+                let below = graph.map(Map::Positive, &[opposite]);
+                Shifted { mantissa, degrees: Degrees::of(below, &rational::int(-1)) }
+            }
+        }
     }
 
     /// log x of a positive x.
