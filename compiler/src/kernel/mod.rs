@@ -47,11 +47,17 @@ const PRIMITIVES: [(&str, &str); 14] = [
     ("visible", include_str!("../primitives/visible.rs")),
 ];
 
-/// Whether every number of a plan can be written in a kernel, which computes in f32.
+/// Values of a plan beyond which no compiler would take its kernel.
+const MOST_VALUES: usize = 16_000;
+
+/// Whether a plan can be written as a kernel: every number is one of f32, and there are not too many values.
 pub fn representable(plan: &Valid) -> Result<(), Unsupported> {
     let is_too_large = |node: &Node| matches!(&node.op, Op::Number(c) if (rational::to_f64(c) as f32).is_infinite());
-    match plan.graph.nodes.iter().any(is_too_large) {
-        true => Err(Unsupported::formula("its formulas have numbers that are too large for f32")),
+    if plan.graph.nodes.iter().any(is_too_large) {
+        return Err(Unsupported::formula("its formulas have numbers that are too large for f32"));
+    }
+    match plan.graph.nodes.len() > MOST_VALUES {
+        true => Err(Unsupported::formula("its formulas are too long for a kernel; it can be interpreted")),
         false => Ok(()),
     }
 }

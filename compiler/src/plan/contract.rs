@@ -16,7 +16,7 @@ use super::separate::alternatives;
 use crate::ir::{Axis, Expr, Op, Space};
 
 /// Products that a formula may become.
-const AT_MOST: usize = 20_000;
+const AT_MOST: usize = 3_000;
 
 /// Σ_axis of a product as a term in which nothing extends along the axis and another one of its space; `None` if there is
 /// none.

@@ -66,10 +66,21 @@ pub struct Lowering {
     known: HashMap<Expr, Shifted>,
     /// Whether sums with linear coefficients become scans.
     pub(super) is_scanning: bool,
+    /// Whether exponentials are computed where they stand, and not carried.
+    is_plain: bool,
     /// Squared distances that something other than a sum looks at: they must be right near 0.
     sharp: HashSet<Expr>,
     /// Cotangents that sum to 0 over the tokens of a row.
     pub(super) balanced: Vec<Balanced>,
+}
+
+/// What becomes of an exponential.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exponentials {
+    /// It is carried with the place it is measured from (`shift.rs`).
+    Carried,
+    /// It is computed where it stands.
+    Computed,
 }
 
 /// What the weights of a row are made of.
@@ -85,8 +96,8 @@ pub(super) struct Weights {
 }
 
 impl Lowering {
-    pub fn new(balanced: Vec<Balanced>) -> Lowering {
-        Lowering { balanced, ..Lowering::default() }
+    pub fn new(balanced: Vec<Balanced>, exponentials: Exponentials) -> Lowering {
+        Lowering { balanced, is_plain: exponentials == Exponentials::Computed, ..Lowering::default() }
     }
 
     /// From here on, sums over tokens whose coefficients are linear in the query become scans.
@@ -181,7 +192,7 @@ impl Lowering {
         if let Some((axis, scores)) = e.as_log_sum_exp().filter(|(axis, _)| axis.space == Space::Token) {
             return Ok(Shifted::plain(self.smoothmax(&Entropy::Shannon, axis, &scores)?));
         }
-        if func == Func::Exp {
+        if func == Func::Exp && !self.is_plain {
             let mut terms = Vec::new();
             for term in x.terms() {
                 let (degree, rest) = term.split_coefficient();

@@ -31,7 +31,7 @@ use crate::primitives::scan::Course;
 use crate::primitives::visible::Visible;
 use crate::simplify::Options;
 use graph::{Graph, Id, Op};
-use lower::Lowering;
+use lower::{Exponentials, Lowering};
 use schedule::{Domain, Output, Pass, PassKind, reachable, schedule};
 use std::collections::BTreeSet;
 
@@ -110,13 +110,25 @@ pub fn unconstrained(vector: &Leaf) -> Leaf {
     Leaf { ordinal: 9, name: format!("{}₀", vector.name).into(), ..vector.clone() }
 }
 
+/// Values of a plan beyond which exponentials are computed where they stand: hundreds of them, one inside of the other,
+/// would be measured from hundreds of places.
+const LONG: usize = 10_000;
+
 /// Derivation → plan.
 pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
+    let carried = plan_with(derivation, options, Exponentials::Carried)?;
+    match carried.graph.nodes.len() > LONG {
+        true => plan_with(derivation, options, Exponentials::Computed),
+        false => Ok(carried),
+    }
+}
+
+fn plan_with(derivation: &Derivation, options: &Options, exponentials: Exponentials) -> Result<Valid, Unsupported> {
     let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
     let energy_backward = derive::energy_backward(derivation, options);
-    let mut lowering = Lowering::new(balanced::balanced(derivation, &backward));
+    let mut lowering = Lowering::new(balanced::balanced(derivation, &backward), exponentials);
     for constraint in &recipe.constraints {
         lowering.define(&constraint.vector, &at_length(&constraint.vector, &constraint.radius));
     }

@@ -112,8 +112,8 @@ impl Shifted {
     }
 }
 
-/// exp(−M) is not looked for beyond this, where it would overflow; what it would multiply is 0 there.
-const LARGEST_EXPONENT: i64 = 87;
+/// A product of more exponentials than this is computed: its mantissa may be as large as they are small.
+const MOST_EXPONENTS: usize = 8;
 
 impl Lowering {
     /// exp(Σ_j d_j x_j).
@@ -145,7 +145,11 @@ impl Lowering {
     pub(super) fn product(&mut self, factors: &[Shifted]) -> Shifted {
         let mantissas: Vec<Id> = factors.iter().map(|x| x.mantissa).collect();
         let degrees = factors.iter().fold(Degrees::default(), |all, x| all.plus(&x.degrees));
-        Shifted { mantissa: self.graph.mul(&mantissas), degrees }
+        let product = Shifted { mantissa: self.graph.mul(&mantissas), degrees };
+        match product.degrees.0.len() > MOST_EXPONENTS {
+            true => Shifted::plain(self.applied(&product)),
+            false => product,
+        }
     }
 
     pub(super) fn power(&mut self, x: &Shifted, r: &Rational) -> Shifted {
@@ -181,16 +185,20 @@ impl Lowering {
         let graph = &mut self.graph;
         let top = exponents.iter().skip(1).fold(exponents[0], |top, x| larger(graph, top, *x));
         let measured = terms.iter().zip(exponents).map(|(term, exponent)| {
-            let factor = match term.is_plain() {
-                false => exp_of_difference(graph, exponent, top),
-                true => {
-                    let minus = scaled(graph, top, &rational::int(-1));
-                    let most = graph.number(&rational::int(LARGEST_EXPONENT));
-                    let bounded = graph.map(Map::Select, &[minus, most, minus, most]);
-                    exp(graph, bounded)
-                }
+            if !term.is_plain() {
+                let factor = exp_of_difference(graph, exponent, top);
+                return graph.mul(&[term.mantissa, factor]);
+            }
+            // c e^(−M) in two halves, since c may be as small as e^M; there is nothing to measure of a 0.
+            let zero = graph.number(&Rational::zero());
+            let size = graph.map(Map::Call(Func::Abs), &[term.mantissa]);
+            let half = scaled(graph, top, &rational::ratio(-1, 2));
+            let half = match graph[term.mantissa].op {
+                Op::Number(_) => half,
+                _ => graph.map(Map::Select, &[size, zero, zero, half]),
             };
-            graph.mul(&[term.mantissa, factor])
+            let half = exp(graph, half);
+            graph.mul(&[term.mantissa, half, half])
         });
         (measured.collect(), top)
     }

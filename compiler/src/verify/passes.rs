@@ -127,8 +127,9 @@ pub fn lines(case: &Case, runner: &Runner) -> Vec<Line> {
     for (i, (queries, tokens, head)) in SIZES.into_iter().enumerate() {
         let size = HeadSize { queries, tokens, head };
         let Effort { kept, read } = work(case, size);
-        // The formulas, and twice more with roundings.
-        let read = read.saturating_mul(3).max(1);
+        // The formulas, twice more with roundings, and what runs.
+        let runs = case.plan.graph.nodes.len().saturating_mul(queries * tokens * head);
+        let read = read.saturating_mul(3).saturating_add(runs).max(1);
         for (mask, visible) in masks(case, size) {
             if kept > AT_ONCE || spent.saturating_add(read) > ALL_WORK {
                 left_out.insert(tokens);

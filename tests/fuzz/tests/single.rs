@@ -1,0 +1,8 @@
+//! Random recipes of fixed seeds in single precision, at inputs of all sizes.
+
+mod program;
+
+#[test]
+fn single_precision_keeps_its_promises() {
+    program::is_good(&["fuzz", "--recipes", "60", "--seed", "17", "--engine", "single", "--keep-going"]);
+}
