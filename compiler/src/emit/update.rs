@@ -21,10 +21,11 @@ pub fn lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
 fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let page = Page::of(derivation);
     let mut lines = page.program();
-    let gradient = page.over_heads(one_over_heads(), vec![matrix(WriteBack::Transpose), nabla_head()]);
-    lines.push(Line::equation(page.force(), gradient));
+    let force = page.over_heads(one_over_heads(), vec![matrix(WriteBack::Transpose), nabla_head()]);
+    lines.push(Line::equation(page.force(), force));
     let mut writer = writer(derivation);
-    let descent = writer.write(&derivation.gradient.term.neg());
+    let [gradient, direction] = [&derivation.gradient, &derivation.direction].map(|x| shown(derivation, &x.term));
+    let descent = writer.write(&gradient.neg());
     lines.push(Line::note("As derived:", &[]));
     lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Transpose), descent]));
     let is_free = derivation.recipe.values == Values::Free;
@@ -32,11 +33,10 @@ fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
         let title = if is_free { "Parameterized, with free values:" } else { "Parameterized:" };
         lines.push(Line::note(title, &[]));
         lines.push(page.moved(page.coefficient(), vec![matrix(page.write_back()), head("o")]));
-        lines.push(Line::equation(head("o"), writer.write(&derivation.direction.term)));
+        lines.push(Line::equation(head("o"), writer.write(&direction)));
         defined.first("o");
     }
-    let terms = [&derivation.gradient.term, &derivation.direction.term];
-    lines.extend(definition_lines(derivation, &writer, &terms, defined));
+    lines.extend(definition_lines(derivation, &writer, &[&gradient, &direction], defined));
     lines.extend(pseudo_inverse(page.write_back()));
     lines.extend(page.absorbed());
     lines.extend(page.carried());
@@ -144,7 +144,7 @@ pub fn backward_lines(derivation: &Derivation, step: &StepBackward) -> Vec<Line>
     if derivation.update.step_size.is_some() {
         return vec![];
     }
-    let page = Page::of(derivation);
+    let page = Page::of(derivation).with_cotangents(step);
     let symbol = |leaf: &Leaf| Writer::default().write(&Expr::leaf(leaf.clone()));
     let mut lines = vec![Line::note("The optimizer's step:", &[])];
     for (i, point) in derivation.recipe.program.gradients.iter().enumerate() {
@@ -152,10 +152,11 @@ pub fn backward_lines(derivation: &Derivation, step: &StepBackward) -> Vec<Line>
         let sentence = "{} is the cotangent of {}, and {} what the heads send back to {}.";
         lines.push(Line::note(sentence, &[symbol(&step.forces[i].leaf), force, symbol(&step.points[i]), point]));
     }
-    let definitions = step.forces.iter().rev().chain(step.inputs.iter().map(|(_, definition)| definition));
-    for definition in definitions {
+    let forces = step.forces.iter().rev().map(|force| (force.leaf.name.to_string(), force));
+    let inputs = step.inputs.iter().map(|(input, definition)| (format!("∂{}", page.name_of(input)), definition));
+    for (name, definition) in forces.chain(inputs) {
         let value = page.renamed(&definition.value.term);
-        lines.push(Line::equation(Math::symbol(&definition.leaf.name), Writer::default().write(&value)));
+        lines.push(Line::equation(Math::symbol(&name), Writer::default().write(&value)));
     }
     lines
 }
@@ -230,16 +231,53 @@ fn one_over_heads() -> Math {
     Math::fraction(Math::one(), Math::symbol("H"))
 }
 
+/// Letters that mean something in every derivation.
+const FIXED: [&str; 16] = ["z", "q", "k", "v", "h", "o", "u", "i", "j", "t", "E", "F", "H", "I", "S", "Z"];
+/// What a state is called whose own name is taken.
+const FREE: [&str; 8] = ["m", "s", "r", "w", "x", "y", "g", "a"];
+
+/// New names for the states that are called as another quantity of the derivation is.
+fn state_names(derivation: &Derivation) -> Vec<(Leaf, String)> {
+    let recipe = &derivation.recipe;
+    let means_more = |name: &str| FIXED.contains(&name) || derivation.names.iter().any(|n| &*n.leaf.name == name);
+    let states = || recipe.program.states.iter().map(|state| &state.leaf);
+    let mut free = FREE
+        .into_iter()
+        .filter(|name| !means_more(name) && recipe.param(name).is_none() && states().all(|leaf| &*leaf.name != *name));
+    let renamed = states().filter(|leaf| means_more(&leaf.name));
+    renamed.map_while(|leaf| Some((leaf.clone(), free.next()?.to_string()))).collect()
+}
+
 /// What the lines of one step have in common.
 struct Page<'a> {
     derivation: &'a Derivation,
     step: Option<Math>,
+    /// Inputs that are printed under another name than their own.
+    names: Vec<(Leaf, String)>,
 }
 
 impl Page<'_> {
     fn of(derivation: &Derivation) -> Page<'_> {
         let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
-        Page { derivation, step }
+        Page { derivation, step, names: state_names(derivation) }
+    }
+
+    /// The same, for the cotangents of the new states too.
+    fn with_cotangents(mut self, step: &StepBackward) -> Self {
+        let states = self.derivation.recipe.program.states.iter();
+        // The first result is ẑ.
+        let cotangents = states.zip(&step.results[1..]).filter_map(|(state, cotangent)| {
+            let name = self.name_of(&state.leaf);
+            (*name != *state.leaf.name).then(|| (cotangent.clone(), format!("∂{name}{HAT}")))
+        });
+        let cotangents: Vec<(Leaf, String)> = cotangents.collect();
+        self.names.extend(cotangents);
+        self
+    }
+
+    /// The name an input is printed with.
+    fn name_of<'a>(&'a self, leaf: &'a Leaf) -> &'a str {
+        self.names.iter().find(|(other, _)| other.same_input(leaf)).map_or(&leaf.name, |(_, name)| name)
     }
 
     fn write_back(&self) -> WriteBack {
@@ -278,9 +316,13 @@ impl Page<'_> {
         Math::symbol(&self.gradient_name(i))
     }
 
-    /// A term of the program with its forces under the names they are printed with.
+    /// A term of the program with its forces and states under the names they are printed with.
     fn renamed(&self, e: &Expr) -> Expr {
         traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
+            let name = self.name_of(leaf);
+            if *name != *leaf.name {
+                return Some(Expr::leaf(Leaf { name: name.into(), ..leaf.clone() }));
+            }
             let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
             let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
             is_gradient.then(|| Expr::leaf(Leaf { name: self.gradient_name(i).into(), ..leaf.clone() }))
@@ -324,13 +366,13 @@ impl Page<'_> {
             }
         }
         for (state, next) in program.states.iter().zip(&program.next_states) {
-            let left = Math::hat(&state.leaf.name);
+            let left = Math::hat(self.name_of(&state.leaf));
             lines.push(Line::equation(left, Writer::default().write(&rename(next))));
         }
         // ẑ in the new states, where it holds them as they are.
         let states = program.states.iter().zip(&program.next_states);
         let z = states.fold(program.z.clone(), |z, (state, next)| {
-            let hat = Leaf { name: format!("{}{HAT}", state.leaf.name).into(), ..state.leaf.clone() };
+            let hat = Leaf { name: format!("{}{HAT}", self.name_of(&state.leaf)).into(), ..state.leaf.clone() };
             let (c, whole) = next.split_content();
             let is_long = whole.as_leaf().is_none() && whole.as_const().is_none();
             if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat).scale(&c.recip())) } else { z }
@@ -416,9 +458,15 @@ impl Page<'_> {
         let states = self.derivation.recipe.program.states.iter();
         let sentence = "{} starts at {} and is carried from sublayer to sublayer, attention and FFN alike.";
         let line = |state: &State| {
-            Line::note(sentence, &[Math::symbol(&state.leaf.name), Writer::default().write(&state.init)])
+            let name = self.name_of(&state.leaf);
+            let own = Line::note(
+                "{} stands for the optimizer's {}, a letter that is taken here.",
+                &[Math::symbol(name), Math::symbol(&state.leaf.name)],
+            );
+            let carried = Line::note(sentence, &[Math::symbol(name), Writer::default().write(&state.init)]);
+            [(*name != *state.leaf.name).then_some(own), Some(carried)]
         };
-        states.map(line).collect()
+        states.flat_map(line).flatten().collect()
     }
 
     /// Loops.
