@@ -3,7 +3,7 @@
 use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
 use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{Method, Preconditioner, State, Tokens, Values, WriteBack};
+use crate::check::recipe::{Assigned, Method, Preconditioner, Recipe, State, Tokens, Values, WriteBack, Written};
 use crate::derive::{self, COLUMN, Derivation, Named, Preconditioned, StepBackward};
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
 use crate::notation::Writer;
@@ -233,33 +233,55 @@ fn one_over_heads() -> Math {
 
 /// Letters that mean something in every derivation.
 const FIXED: [&str; 16] = ["z", "q", "k", "v", "h", "o", "u", "i", "j", "t", "E", "F", "H", "I", "S", "Z"];
-/// What a state is called whose own name is taken.
+/// What the program calls a letter that is taken is printed as one of these.
 const FREE: [&str; 8] = ["m", "s", "r", "w", "x", "y", "g", "a"];
 
-/// New names for the states that are called as another quantity of the derivation is.
-fn state_names(derivation: &Derivation) -> Vec<(Leaf, String)> {
+/// New names for what the program calls as another quantity of the derivation is called.
+fn taken(derivation: &Derivation) -> Vec<(Leaf, String)> {
     let recipe = &derivation.recipe;
+    let states = recipe.program.states.iter().map(|state| &state.leaf);
+    let lets = lines_of(recipe).filter(|line| !line.is_state).map(|line| &line.leaf);
+    let own: Vec<&Leaf> = states.chain(lets).collect();
     let means_more = |name: &str| FIXED.contains(&name) || derivation.names.iter().any(|n| &*n.leaf.name == name);
-    let states = || recipe.program.states.iter().map(|state| &state.leaf);
-    let mut free = FREE
-        .into_iter()
-        .filter(|name| !means_more(name) && recipe.param(name).is_none() && states().all(|leaf| &*leaf.name != *name));
-    let renamed = states().filter(|leaf| means_more(&leaf.name));
-    renamed.map_while(|leaf| Some((leaf.clone(), free.next()?.to_string()))).collect()
+    let is_free =
+        |name: &&str| !means_more(name) && recipe.param(name).is_none() && own.iter().all(|leaf| &*leaf.name != *name);
+    let mut free = FREE.into_iter().filter(is_free);
+    let taken = own.iter().filter(|leaf| means_more(&leaf.name));
+    taken.map_while(|leaf| Some(((*leaf).clone(), free.next()?.to_string()))).collect()
+}
+
+fn lines_of(recipe: &Recipe) -> impl Iterator<Item = &Assigned> {
+    recipe.program.written.iter().flat_map(|written| &written.lines)
+}
+
+/// What comes after the step.
+fn hat(leaf: &Leaf) -> Leaf {
+    Leaf { name: format!("{}{HAT}", leaf.name).into(), ..leaf.clone() }
 }
 
 /// What the lines of one step have in common.
 struct Page<'a> {
     derivation: &'a Derivation,
     step: Option<Math>,
-    /// Inputs that are printed under another name than their own.
-    names: Vec<(Leaf, String)>,
+    /// Names of the program that are printed as another letter.
+    taken: Vec<(Leaf, String)>,
+    /// The new values of states, with hats, and their cotangents.
+    after: Vec<(Leaf, String)>,
 }
 
 impl Page<'_> {
     fn of(derivation: &Derivation) -> Page<'_> {
         let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
-        Page { derivation, step, names: state_names(derivation) }
+        let taken = taken(derivation);
+        let printed = |leaf: &Leaf| match taken.iter().find(|(other, _)| other.name == leaf.name) {
+            Some((_, name)) => format!("{name}{HAT}"),
+            None => format!("{}{HAT}", leaf.name),
+        };
+        let recipe = &derivation.recipe;
+        let lines = lines_of(recipe).filter(|line| line.is_state).map(|line| (line.leaf.clone(), printed(&line.leaf)));
+        let states = recipe.program.states.iter().map(|state| (hat(&state.leaf), printed(&state.leaf)));
+        let after = lines.chain(states).collect();
+        Page { derivation, step, taken, after }
     }
 
     /// The same, for the cotangents of the new states too.
@@ -271,13 +293,17 @@ impl Page<'_> {
             (*name != *state.leaf.name).then(|| (cotangent.clone(), format!("∂{name}{HAT}")))
         });
         let cotangents: Vec<(Leaf, String)> = cotangents.collect();
-        self.names.extend(cotangents);
+        self.after.extend(cotangents);
         self
     }
 
     /// The name an input is printed with.
     fn name_of<'a>(&'a self, leaf: &'a Leaf) -> &'a str {
-        self.names.iter().find(|(other, _)| other.same_input(leaf)).map_or(&leaf.name, |(_, name)| name)
+        self.taken
+            .iter()
+            .chain(&self.after)
+            .find(|(other, _)| other.same_input(leaf))
+            .map_or(&leaf.name, |(_, name)| name)
     }
 
     fn write_back(&self) -> WriteBack {
@@ -365,20 +391,37 @@ impl Page<'_> {
                 lines.push(Line::note("{} is taken at {}", &[self.gradient_symbol(i), at]));
             }
         }
-        for (state, next) in program.states.iter().zip(&program.next_states) {
-            let left = Math::hat(self.name_of(&state.leaf));
-            lines.push(Line::equation(left, Writer::default().write(&rename(next))));
+        let (states, z) = match &program.written {
+            Some(Written { lines, z }) => {
+                (lines.iter().map(|line| (line.leaf.clone(), line.value.clone())).collect(), z.clone())
+            }
+            None => self.put_in(),
+        };
+        for (leaf, value) in states.into_iter().chain([(hat(&inputs::z()), z)]) {
+            let [left, right] = [&Expr::leaf(leaf), &value].map(|e| Writer::default().write(&rename(e)));
+            lines.push(Line::equation(left, right));
         }
-        // ẑ in the new states, where it holds them as they are.
-        let states = program.states.iter().zip(&program.next_states);
-        let z = states.fold(program.z.clone(), |z, (state, next)| {
-            let hat = Leaf { name: format!("{}{HAT}", self.name_of(&state.leaf)).into(), ..state.leaf.clone() };
+        let sentence = "{} stands for the optimizer's {}, a letter that is taken here.";
+        let taken = self.taken.iter();
+        lines.extend(taken.map(|(leaf, name)| Line::note(sentence, &[Math::symbol(name), Math::symbol(&leaf.name)])));
+        lines
+    }
+
+    /// The new states, and ẑ in them where it holds them as they are.
+    fn put_in(&self) -> (Vec<(Leaf, Expr)>, Expr) {
+        let program = &self.derivation.recipe.program;
+        let states: Vec<(Leaf, Expr)> = program
+            .states
+            .iter()
+            .zip(&program.next_states)
+            .map(|(state, next)| (hat(&state.leaf), next.clone()))
+            .collect();
+        let z = states.iter().fold(program.z.clone(), |z, (hat, next)| {
             let (c, whole) = next.split_content();
             let is_long = whole.as_leaf().is_none() && whole.as_const().is_none();
-            if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat).scale(&c.recip())) } else { z }
+            if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat.clone()).scale(&c.recip())) } else { z }
         });
-        lines.push(Line::equation(Math::hat("z"), Writer::default().write(&rename(&z))));
-        lines
+        (states, z)
     }
 
     /// What the free matrices take over; nothing is dropped silently.
@@ -459,14 +502,9 @@ impl Page<'_> {
         let sentence = "{} starts at {} and is carried from sublayer to sublayer, attention and FFN alike.";
         let line = |state: &State| {
             let name = self.name_of(&state.leaf);
-            let own = Line::note(
-                "{} stands for the optimizer's {}, a letter that is taken here.",
-                &[Math::symbol(name), Math::symbol(&state.leaf.name)],
-            );
-            let carried = Line::note(sentence, &[Math::symbol(name), Writer::default().write(&state.init)]);
-            [(*name != *state.leaf.name).then_some(own), Some(carried)]
+            Line::note(sentence, &[Math::symbol(name), Writer::default().write(&state.init)])
         };
-        states.flat_map(line).flatten().collect()
+        states.map(line).collect()
     }
 
     /// Loops.
