@@ -754,13 +754,14 @@ fn raised(base: Math, r: &Rational) -> Math {
     Math::Power(Box::new(base), Box::new(signed(r, Math::one())))
 }
 
-/// (1/x)·(a·b) with nothing else is the fraction (a·b)/x.
+/// (1/x)·(a·b) with nothing else is the fraction (a·b)/x, and (1/x) v is v/x.
 fn single_inner_over(m: Math) -> Math {
     match m {
         Math::Product(mut parts) if parts.len() == 2 => match (&parts[0], &parts[1]) {
-            (Math::Fraction(one, below), Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. })
-                if one.is_one() =>
-            {
+            (
+                Math::Fraction(one, below),
+                Math::Symbol(_) | Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. },
+            ) if one.is_one() => {
                 let below = below.clone();
                 Math::Fraction(Box::new(parts.remove(1)), below)
             }
