@@ -268,3 +268,52 @@ fn gradients_of_smooth_energies_are_short() {
         assert_eq!(energyc::notation::text::plain(&gradient), expected, "{text}");
     }
 }
+
+// Quotients, zeros and scores.
+
+/// The recipe of a local and a global energy, both written out.
+fn of_energies(local: &str, global: &str) -> Recipe {
+    recipe(&format!("recipe r {{ local {local} global {global} optimizer gd; }}"))
+}
+
+#[test]
+fn two_quotients_over_one_divisor_become_one() {
+    let local = "l(c = 1) where c > 0 { E = norm(q - k)^2 / (c^2 + norm(q - k)^2) }";
+    let recipe = of_energies(local, "lse(T = 1);");
+    let short = "2c² Σ_i (p_i/(c² + ‖q − k_i‖²)²) (q − k_i)";
+    check(&["factor"], |options| energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == short);
+}
+
+#[test]
+fn a_quotient_inside_of_a_divisor_is_cleared() {
+    let recipe = of_energies("l(c = 1) where c > 0 { E = log(1 + norm(q - k)^2 / c) }", "lse(T = 1);");
+    let short = "2 Σ_i (p_i/(c + ‖q − k_i‖²)) (q − k_i)";
+    let finds = |options: &Options| energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == short;
+    check(&["clear-quotient"], finds);
+}
+
+#[test]
+fn where_a_product_is_zero_is_said_once() {
+    let recipe = of_energies("l() { E = max(dot(q, k), 0)^3 / 3 }", "g() { F = -sum(E) }");
+    let finds =
+        |options: &Options| energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == "−Σ_i c_i² k_i";
+    check(&["select-zero-twice"], finds);
+}
+
+#[test]
+fn scores_lose_what_no_token_changes() {
+    let recipe = of_energies("l() { E = -dot(q, k) + norm(q)^2 }", "lse(T = 2);");
+    let finds = |options: &Options| {
+        let derivation = derive(&recipe, options);
+        energyc::notation::text::plain(derivation.names[0].depends_on()) == "q·k_i/T"
+    };
+    check(&["smoothmax-shift"], finds);
+}
+
+#[test]
+fn sums_over_components_stay_inner_products() {
+    let recipe = of_energies("l() { E = norm(q, 1) * dot(q, k) }", "g() { F = sum(E^2) }");
+    let gradient = derive(&recipe, &Options::default()).gradient.term;
+    let short = "2 Σ_i (‖q‖₁² (q·k_i) k_i + (q·k_i)² ‖q‖₁ sign(q))";
+    assert_eq!(energyc::notation::text::plain(&gradient), short);
+}

@@ -1,6 +1,6 @@
 //! The inputs every recipe shares: tokens, projections and sizes, with the axes the language gives them.
 
-use crate::ir::{Axis, Leaf, Role, Sign, Space};
+use crate::ir::{Axis, Expr, Leaf, Role, Sign, Space};
 
 /// The names with a meaning of their own; nothing else may be called so.
 pub const RESERVED: [&str; 16] = ["q", "k", "v", "z", "h", "i", "j", "t", "E", "F", "N", "d", "d_h", "H", "W1", "W2"];
@@ -78,6 +78,14 @@ const FIRST_METHOD: u16 = 1000;
 
 /// Gradients are numbered from here, after the states.
 pub const FIRST_GRADIENT: u16 = 100;
+const FIRST_LINE: u16 = 200;
+
+/// What a line of a program is called there.
+pub fn line(i: usize, name: &str, value: &Expr, sign: Sign) -> Leaf {
+    let ordinal = FIRST_LINE.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
+    let axes: Vec<Axis> = value.axes().iter().collect();
+    Leaf::new(Role::Named, ordinal, name, &axes, sign)
+}
 
 /// The i-th gradient an optimizer takes.
 pub fn gradient(i: usize) -> Leaf {

@@ -8,7 +8,7 @@ use super::definition::collect_names;
 use super::energy::never_assigned;
 use super::inputs;
 use super::library::Entry;
-use super::recipe::{Program, State};
+use super::recipe::{Assigned, Program, State, Written};
 use super::recognize::recognized;
 use super::solve::{Force, is_no_vector};
 use super::term::{Bindings, Checker, Place, Scope, Value};
@@ -26,6 +26,22 @@ struct Steps {
     states: Vec<State>,
     z: Expr,
     next_states: Vec<Expr>,
+}
+
+/// What a run does with the names of values.
+#[derive(Clone, Copy, PartialEq)]
+enum Names {
+    /// The value stands wherever the name does.
+    PutIn,
+    /// The name stands, and the value on a line of its own.
+    Kept,
+}
+
+/// What the statements leave behind.
+struct Run {
+    scope: Scope,
+    states: Vec<State>,
+    lines: Vec<Assigned>,
 }
 
 impl<'a> Checker<'a> {
@@ -57,7 +73,9 @@ impl<'a> Checker<'a> {
             let broken = program.iter().flat_map(|program| self.broken_promises(program));
             let broken: Vec<String> = broken.filter(|name| !any_sign.contains(name)).collect();
             if broken.is_empty() {
-                return program;
+                let program = program?;
+                let written = self.written(entry, constants, &any_sign, &program);
+                return Some(Program { written, ..program });
             }
             any_sign.extend(broken);
         }
@@ -73,39 +91,108 @@ impl<'a> Checker<'a> {
     }
 
     fn run_assuming(&mut self, entry: &Entry<'a>, constants: &Bindings, any_sign: &[String]) -> Option<Program> {
+        let Run { scope, states, .. } = self.statements(entry, constants, any_sign, Names::PutIn)?;
+        let z = scope.value("z")?.expr.clone();
+        let now = |state: &State| scope.value(&state.leaf.name).map(|value| value.expr.clone());
+        let next_states = states.iter().map(now).collect::<Option<Vec<Expr>>>()?;
+        self.with_forces(entry, scope.forces, Steps { z, next_states, states })
+    }
+
+    /// The program line by line; nothing where a name has two meanings or a force is not used.
+    fn written(
+        &mut self,
+        entry: &Entry<'a>,
+        constants: &Bindings,
+        any_sign: &[String],
+        program: &Program,
+    ) -> Option<Written> {
+        let said = self.diagnostics.len();
+        let run = self.statements(entry, constants, any_sign, Names::Kept);
+        self.diagnostics.truncate(said);
+        let Run { scope, states, mut lines } = run?;
+        let z = scope.value("z")?.expr.clone();
+        for state in states {
+            if !lines.iter().any(|line| line.leaf.name == state.leaf.name) {
+                let value = Expr::leaf(state.leaf.clone());
+                lines.push(Assigned {
+                    leaf: inputs::line(lines.len(), &state.leaf.name, &value, state.leaf.sign),
+                    value,
+                    is_state: true,
+                });
+            }
+        }
+        let names: BTreeSet<&str> = lines.iter().map(|line| &*line.leaf.name).collect();
+        let is_faithful = names.len() == lines.len() && scope.forces.len() == program.gradients.len();
+        // What nobody looks at is not written; later lines go first.
+        let mut used: Vec<Assigned> = Vec::new();
+        for line in lines.into_iter().rev() {
+            let looked_at =
+                used.iter().map(|later| &later.value).chain([&z]).any(|e| traverse::mentions(e, &line.leaf));
+            if looked_at || line.is_state {
+                used.insert(0, line);
+            }
+        }
+        is_faithful.then_some(Written { lines: used, z })
+    }
+
+    /// Puts a value on a line of its own, and its name there in the place of the value, unless that is as short.
+    fn write_down(&mut self, name: &str, is_state: bool, scope: &mut Scope, lines: &mut Vec<Assigned>) {
+        let Some(value) = scope.value(name).cloned() else { return };
+        if is_no_vector(&value.expr) {
+            return;
+        }
+        let sign = self.params.at_start(&value.expr).sign();
+        let leaf = inputs::line(lines.len(), name, &value.expr, sign);
+        let is_short = value.expr.as_leaf().is_some() || value.expr.as_const().is_some();
+        lines.push(Assigned { leaf: leaf.clone(), value: value.expr.clone(), is_state });
+        if !is_short {
+            scope.define(name, Some(Value { expr: Expr::leaf(leaf), weight: 1, ..value }));
+        }
+    }
+
+    /// Runs the statements in order; nothing when they do not move the token.
+    fn statements(
+        &mut self,
+        entry: &Entry<'a>,
+        constants: &Bindings,
+        any_sign: &[String],
+        names: Names,
+    ) -> Option<Run> {
         let mut scope = Scope::new(Place::Optimizer);
         scope.define_leaf(inputs::z());
         scope.extend(constants);
         let mut states: Vec<State> = Vec::new();
         let mut lets: Vec<&str> = Vec::new();
+        let mut lines: Vec<Assigned> = Vec::new();
         let (mut moved, mut complete) = (false, true);
         let body = &entry.ingredient.body;
         for (place, stmt) in body.iter().enumerate() {
-            moved |= stmt.kind == StmtKind::Assign && stmt.name.text == "z";
+            let name = stmt.name.text.as_str();
+            moved |= stmt.kind == StmtKind::Assign && name == "z";
             if self.uses_what_is_not_yet(stmt, &body[place..], &scope) {
                 complete = false;
                 if stmt.kind != StmtKind::Assign {
-                    scope.define(&stmt.name.text, None);
+                    scope.define(name, None);
                 }
                 continue;
             }
             match stmt.kind {
                 StmtKind::Let => {
-                    lets.push(&stmt.name.text);
+                    lets.push(name);
                     self.define_let(stmt, &mut scope);
                 }
                 StmtKind::State => self.define_state(stmt, constants, any_sign, &mut scope, &mut states),
                 StmtKind::Assign => self.assign(stmt, &mut scope, &states, &lets),
+            }
+            if names == Names::Kept && stmt.kind != StmtKind::State && name != "z" {
+                self.write_down(name, stmt.kind == StmtKind::Assign, &mut scope, &mut lines);
             }
         }
         if !moved {
             self.report(never_assigned(&entry.ingredient.name, "z"));
             return None;
         }
-        let z = scope.value("z").filter(|_| complete)?.expr.clone();
-        let now = |state: &State| scope.value(&state.leaf.name).map(|value| value.expr.clone());
-        let next_states = states.iter().map(now).collect::<Option<Vec<Expr>>>()?;
-        self.with_forces(entry, scope.forces, Steps { z, next_states, states })
+        complete.then_some(Run { scope, states, lines })
     }
 
     /// Whether a statement needs a name that a later one brings.
@@ -173,6 +260,7 @@ impl<'a> Checker<'a> {
             next_states: steps.next_states.iter().map(renumbered).collect(),
             states: steps.states,
             preconditioner,
+            written: None,
         })
     }
 

@@ -91,7 +91,7 @@ pub struct Constraint {
 }
 
 /// One run of the optimizer: terms over `z`, the states, the parameters and the gradients.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     pub states: Vec<State>,
     /// The point at which the i-th gradient is taken; it may mention earlier gradients.
@@ -102,6 +102,34 @@ pub struct Program {
     pub z: Expr,
     /// The states after the step, in the order of `states`.
     pub next_states: Vec<Expr>,
+    /// The same as the file writes it, where every name has one meaning.
+    pub written: Option<Written>,
+}
+
+/// The same step, however it is written.
+impl PartialEq for Program {
+    fn eq(&self, other: &Program) -> bool {
+        let Program { states, gradients, preconditioner, z, next_states, written: _ } = self;
+        (states, gradients, preconditioner) == (&other.states, &other.gradients, &other.preconditioner)
+            && (z, next_states) == (&other.z, &other.next_states)
+    }
+}
+
+/// A program line by line, with its own names.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// In the order of the file; names of lines before a line stand in it.
+    pub lines: Vec<Assigned>,
+    /// The token after the step.
+    pub z: Expr,
+}
+
+/// A `let`, or the new value of a state.
+#[derive(Clone, Debug)]
+pub struct Assigned {
+    pub leaf: Leaf,
+    pub value: Expr,
+    pub is_state: bool,
 }
 
 /// A⁻¹ with A = curvature·∇²F_h + shift·I, head by head in the space of q: exactly, or by a truncated series.

@@ -8,7 +8,7 @@ use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Kink, Named, St
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
-use crate::notation::write::{entropy_formula, entropy_symbol, mean_symbol};
+use crate::notation::write::{entropy_formula, entropy_symbol, mean_symbol, positive_part};
 use num_traits::Signed;
 
 /// A stage of the derivation that can be printed by itself.
@@ -265,12 +265,12 @@ fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
 /// ∇_q F_h and what its symbols mean.
 fn gradient_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let mut writer = writer(derivation);
-    let gradient = writer.write(&derivation.gradient.term);
-    let mut lines = vec![Line::equation(nabla_head(), gradient)];
-    if derivation.gradient.term.is_zero() {
+    let gradient = shown(derivation, &derivation.gradient.term);
+    let mut lines = vec![Line::equation(nabla_head(), writer.write(&gradient))];
+    if gradient.is_zero() {
         lines.push(Line::note("The energy does not depend on {}: nothing moves.", &[Math::symbol("q")]));
     }
-    lines.extend(definition_lines(derivation, &writer, &[&derivation.gradient.term], defined));
+    lines.extend(definition_lines(derivation, &writer, &[&gradient], defined));
     lines
 }
 
@@ -297,14 +297,17 @@ pub fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr],
     lines
 }
 
-/// The term with short vectors written out where their names stand.
+/// The term with what is short written out where its name stands.
 pub fn shown(derivation: &Derivation, e: &Expr) -> Expr {
     derive::reveal(e, &derivation.names.iter().filter(|named| is_short(named)).cloned().collect::<Vec<_>>())
 }
 
-/// A vector of one or two letters, such as q − k̄, needs no name.
+/// A vector of one or two letters, such as q − k̄, needs no name, nor does a positive part [x]₊.
 fn is_short(named: &Named) -> bool {
     let Meaning::Formula(value) = &named.meaning else { return false };
+    if positive_part(value).is_some() {
+        return true;
+    }
     let is_mean = |body: &Expr| body.factors().len() == 2 && body.factors().iter().all(|f| f.as_leaf().is_some());
     let is_letter = |term: &Expr| term.as_leaf().is_some() || matches!(term.op(), Op::Sum(_, body) if is_mean(body));
     let terms = value.terms();
@@ -328,16 +331,15 @@ fn definition_line(derivation: &Derivation, named: &Named) -> Line {
 
 /// The weights in closed form.
 fn weights_line(left: Math, name: &str, kind: &Entropy, scores: &Expr, derivation: &Derivation) -> Line {
-    let score = writer(derivation).write(scores);
     // Z and τ belong to these weights: numbered as they are, and never called as a parameter is.
     let number = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     let own = |letter: &str| Math::symbol(&derive::unused(&format!("{letter}{number}"), &derivation.recipe));
     match kind {
         Entropy::Shannon => {
-            let exponential = |m: Math| Math::Exp(Box::new(m));
+            let exponential = writer(derivation).write(&scores.exp());
             let z = own("Z");
-            let sum = Math::Over("Σ", "j".into(), Box::new(exponential(with_letter(&score, "i", "j"))));
-            Line::Equation { left, right: vec![Math::fraction(exponential(score), z.clone())], with: vec![(z, sum)] }
+            let sum = Math::Over("Σ", "j".into(), Box::new(with_letter(&exponential, "i", "j")));
+            Line::Equation { left, right: vec![Math::fraction(exponential, z.clone())], with: vec![(z, sum)] }
         }
         Entropy::Tsallis(alpha) => {
             let less = alpha - rational::int(1);
@@ -347,6 +349,7 @@ fn weights_line(left: Math, name: &str, kind: &Entropy, scores: &Expr, derivatio
         }
         Entropy::Norm(gamma) => {
             let less = gamma - rational::int(1);
+            let score = writer(derivation).write(scores);
             let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, own("tau"))])));
             let power = to_power(threshold.clone(), &less.recip());
             let norm = to_power(threshold, &(gamma / &less));

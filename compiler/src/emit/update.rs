@@ -3,7 +3,7 @@
 use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
 use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{Method, Preconditioner, State, Tokens, Values, WriteBack};
+use crate::check::recipe::{Assigned, Method, Preconditioner, Recipe, State, Tokens, Values, WriteBack, Written};
 use crate::derive::{self, COLUMN, Derivation, Named, Preconditioned, StepBackward};
 use crate::ir::{Axis, Expr, Leaf, Role, Sign, rational, traverse};
 use crate::notation::Writer;
@@ -21,10 +21,11 @@ pub fn lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
 fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let page = Page::of(derivation);
     let mut lines = page.program();
-    let gradient = page.over_heads(one_over_heads(), vec![matrix(WriteBack::Transpose), nabla_head()]);
-    lines.push(Line::equation(page.force(), gradient));
+    let force = page.over_heads(one_over_heads(), vec![matrix(WriteBack::Transpose), nabla_head()]);
+    lines.push(Line::equation(page.force(), force));
     let mut writer = writer(derivation);
-    let descent = writer.write(&derivation.gradient.term.neg());
+    let [gradient, direction] = [&derivation.gradient, &derivation.direction].map(|x| shown(derivation, &x.term));
+    let descent = writer.write(&gradient.neg());
     lines.push(Line::note("As derived:", &[]));
     lines.push(page.moved(page.step_over_heads(), vec![matrix(WriteBack::Transpose), descent]));
     let is_free = derivation.recipe.values == Values::Free;
@@ -32,11 +33,10 @@ fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
         let title = if is_free { "Parameterized, with free values:" } else { "Parameterized:" };
         lines.push(Line::note(title, &[]));
         lines.push(page.moved(page.coefficient(), vec![matrix(page.write_back()), head("o")]));
-        lines.push(Line::equation(head("o"), writer.write(&derivation.direction.term)));
+        lines.push(Line::equation(head("o"), writer.write(&direction)));
         defined.first("o");
     }
-    let terms = [&derivation.gradient.term, &derivation.direction.term];
-    lines.extend(definition_lines(derivation, &writer, &terms, defined));
+    lines.extend(definition_lines(derivation, &writer, &[&gradient, &direction], defined));
     lines.extend(pseudo_inverse(page.write_back()));
     lines.extend(page.absorbed());
     lines.extend(page.carried());
@@ -144,7 +144,7 @@ pub fn backward_lines(derivation: &Derivation, step: &StepBackward) -> Vec<Line>
     if derivation.update.step_size.is_some() {
         return vec![];
     }
-    let page = Page::of(derivation);
+    let page = Page::of(derivation).with_cotangents(step);
     let symbol = |leaf: &Leaf| Writer::default().write(&Expr::leaf(leaf.clone()));
     let mut lines = vec![Line::note("The optimizer's step:", &[])];
     for (i, point) in derivation.recipe.program.gradients.iter().enumerate() {
@@ -152,10 +152,11 @@ pub fn backward_lines(derivation: &Derivation, step: &StepBackward) -> Vec<Line>
         let sentence = "{} is the cotangent of {}, and {} what the heads send back to {}.";
         lines.push(Line::note(sentence, &[symbol(&step.forces[i].leaf), force, symbol(&step.points[i]), point]));
     }
-    let definitions = step.forces.iter().rev().chain(step.inputs.iter().map(|(_, definition)| definition));
-    for definition in definitions {
+    let forces = step.forces.iter().rev().map(|force| (force.leaf.name.to_string(), force));
+    let inputs = step.inputs.iter().map(|(input, definition)| (format!("∂{}", page.name_of(input)), definition));
+    for (name, definition) in forces.chain(inputs) {
         let value = page.renamed(&definition.value.term);
-        lines.push(Line::equation(Math::symbol(&definition.leaf.name), Writer::default().write(&value)));
+        lines.push(Line::equation(Math::symbol(&name), Writer::default().write(&value)));
     }
     lines
 }
@@ -230,16 +231,79 @@ fn one_over_heads() -> Math {
     Math::fraction(Math::one(), Math::symbol("H"))
 }
 
+/// Letters that mean something in every derivation.
+const FIXED: [&str; 16] = ["z", "q", "k", "v", "h", "o", "u", "i", "j", "t", "E", "F", "H", "I", "S", "Z"];
+/// What the program calls a letter that is taken is printed as one of these.
+const FREE: [&str; 8] = ["m", "s", "r", "w", "x", "y", "g", "a"];
+
+/// New names for what the program calls as another quantity of the derivation is called.
+fn taken(derivation: &Derivation) -> Vec<(Leaf, String)> {
+    let recipe = &derivation.recipe;
+    let states = recipe.program.states.iter().map(|state| &state.leaf);
+    let lets = lines_of(recipe).filter(|line| !line.is_state).map(|line| &line.leaf);
+    let own: Vec<&Leaf> = states.chain(lets).collect();
+    let means_more = |name: &str| FIXED.contains(&name) || derivation.names.iter().any(|n| &*n.leaf.name == name);
+    let is_free =
+        |name: &&str| !means_more(name) && recipe.param(name).is_none() && own.iter().all(|leaf| &*leaf.name != *name);
+    let mut free = FREE.into_iter().filter(is_free);
+    let taken = own.iter().filter(|leaf| means_more(&leaf.name));
+    taken.map_while(|leaf| Some(((*leaf).clone(), free.next()?.to_string()))).collect()
+}
+
+fn lines_of(recipe: &Recipe) -> impl Iterator<Item = &Assigned> {
+    recipe.program.written.iter().flat_map(|written| &written.lines)
+}
+
+/// What comes after the step.
+fn hat(leaf: &Leaf) -> Leaf {
+    Leaf { name: format!("{}{HAT}", leaf.name).into(), ..leaf.clone() }
+}
+
 /// What the lines of one step have in common.
 struct Page<'a> {
     derivation: &'a Derivation,
     step: Option<Math>,
+    /// Names of the program that are printed as another letter.
+    taken: Vec<(Leaf, String)>,
+    /// The new values of states, with hats, and their cotangents.
+    after: Vec<(Leaf, String)>,
 }
 
 impl Page<'_> {
     fn of(derivation: &Derivation) -> Page<'_> {
         let step = derivation.update.step_size.as_ref().map(|e| Writer::default().write(e));
-        Page { derivation, step }
+        let taken = taken(derivation);
+        let printed = |leaf: &Leaf| match taken.iter().find(|(other, _)| other.name == leaf.name) {
+            Some((_, name)) => format!("{name}{HAT}"),
+            None => format!("{}{HAT}", leaf.name),
+        };
+        let recipe = &derivation.recipe;
+        let lines = lines_of(recipe).filter(|line| line.is_state).map(|line| (line.leaf.clone(), printed(&line.leaf)));
+        let states = recipe.program.states.iter().map(|state| (hat(&state.leaf), printed(&state.leaf)));
+        let after = lines.chain(states).collect();
+        Page { derivation, step, taken, after }
+    }
+
+    /// The same, for the cotangents of the new states too.
+    fn with_cotangents(mut self, step: &StepBackward) -> Self {
+        let states = self.derivation.recipe.program.states.iter();
+        // The first result is ẑ.
+        let cotangents = states.zip(&step.results[1..]).filter_map(|(state, cotangent)| {
+            let name = self.name_of(&state.leaf);
+            (*name != *state.leaf.name).then(|| (cotangent.clone(), format!("∂{name}{HAT}")))
+        });
+        let cotangents: Vec<(Leaf, String)> = cotangents.collect();
+        self.after.extend(cotangents);
+        self
+    }
+
+    /// The name an input is printed with.
+    fn name_of<'a>(&'a self, leaf: &'a Leaf) -> &'a str {
+        self.taken
+            .iter()
+            .chain(&self.after)
+            .find(|(other, _)| other.same_input(leaf))
+            .map_or(&leaf.name, |(_, name)| name)
     }
 
     fn write_back(&self) -> WriteBack {
@@ -278,9 +342,13 @@ impl Page<'_> {
         Math::symbol(&self.gradient_name(i))
     }
 
-    /// A term of the program with its forces under the names they are printed with.
+    /// A term of the program with its forces and states under the names they are printed with.
     fn renamed(&self, e: &Expr) -> Expr {
         traverse::substitute_leaves(e, &mut |leaf: &Leaf| {
+            let name = self.name_of(leaf);
+            if *name != *leaf.name {
+                return Some(Expr::leaf(Leaf { name: name.into(), ..leaf.clone() }));
+            }
             let i = leaf.ordinal.checked_sub(inputs::FIRST_GRADIENT)? as usize;
             let is_gradient = leaf.role == Role::Named && leaf.same_input(&inputs::gradient(i));
             is_gradient.then(|| Expr::leaf(Leaf { name: self.gradient_name(i).into(), ..leaf.clone() }))
@@ -323,20 +391,37 @@ impl Page<'_> {
                 lines.push(Line::note("{} is taken at {}", &[self.gradient_symbol(i), at]));
             }
         }
-        for (state, next) in program.states.iter().zip(&program.next_states) {
-            let left = Math::hat(&state.leaf.name);
-            lines.push(Line::equation(left, Writer::default().write(&rename(next))));
+        let (states, z) = match &program.written {
+            Some(Written { lines, z }) => {
+                (lines.iter().map(|line| (line.leaf.clone(), line.value.clone())).collect(), z.clone())
+            }
+            None => self.put_in(),
+        };
+        for (leaf, value) in states.into_iter().chain([(hat(&inputs::z()), z)]) {
+            let [left, right] = [&Expr::leaf(leaf), &value].map(|e| Writer::default().write(&rename(e)));
+            lines.push(Line::equation(left, right));
         }
-        // ẑ in the new states, where it holds them as they are.
-        let states = program.states.iter().zip(&program.next_states);
-        let z = states.fold(program.z.clone(), |z, (state, next)| {
-            let hat = Leaf { name: format!("{}{HAT}", state.leaf.name).into(), ..state.leaf.clone() };
+        let sentence = "{} stands for the optimizer's {}, a letter that is taken here.";
+        let taken = self.taken.iter();
+        lines.extend(taken.map(|(leaf, name)| Line::note(sentence, &[Math::symbol(name), Math::symbol(&leaf.name)])));
+        lines
+    }
+
+    /// The new states, and ẑ in them where it holds them as they are.
+    fn put_in(&self) -> (Vec<(Leaf, Expr)>, Expr) {
+        let program = &self.derivation.recipe.program;
+        let states: Vec<(Leaf, Expr)> = program
+            .states
+            .iter()
+            .zip(&program.next_states)
+            .map(|(state, next)| (hat(&state.leaf), next.clone()))
+            .collect();
+        let z = states.iter().fold(program.z.clone(), |z, (hat, next)| {
             let (c, whole) = next.split_content();
             let is_long = whole.as_leaf().is_none() && whole.as_const().is_none();
-            if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat).scale(&c.recip())) } else { z }
+            if is_long { traverse::replace(&z, &whole, &Expr::leaf(hat.clone()).scale(&c.recip())) } else { z }
         });
-        lines.push(Line::equation(Math::hat("z"), Writer::default().write(&rename(&z))));
-        lines
+        (states, z)
     }
 
     /// What the free matrices take over; nothing is dropped silently.
@@ -416,7 +501,8 @@ impl Page<'_> {
         let states = self.derivation.recipe.program.states.iter();
         let sentence = "{} starts at {} and is carried from sublayer to sublayer, attention and FFN alike.";
         let line = |state: &State| {
-            Line::note(sentence, &[Math::symbol(&state.leaf.name), Writer::default().write(&state.init)])
+            let name = self.name_of(&state.leaf);
+            Line::note(sentence, &[Math::symbol(name), Writer::default().write(&state.init)])
         };
         states.map(line).collect()
     }

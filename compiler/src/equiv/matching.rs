@@ -144,6 +144,7 @@ fn over(recipe: &Recipe, term: impl Fn(&Expr) -> Expr) -> Recipe {
         z: term(&recipe.program.z),
         next_states: recipe.program.next_states.iter().map(&term).collect(),
         preconditioner: recipe.program.preconditioner.as_ref().map(|p| p.over(&term)),
+        written: None,
     };
     for constraint in &mut recipe.constraints {
         constraint.radius = term(&constraint.radius);

@@ -104,7 +104,7 @@ impl Writer {
             Op::Mul(_) => self.product(e),
             Op::Pow(base, r) if r.is_negative() => Math::fraction(Math::one(), self.power(base, &-r)),
             Op::Pow(base, r) => self.power(base, r),
-            Op::Call(Func::Exp, x) => Math::Exp(Box::new(self.term(x))),
+            Op::Call(Func::Exp, x) => self.exponential(x),
             Op::Call(Func::Log, x) => Math::Call("log", Box::new(self.term(x))),
             Op::Call(Func::Abs, x) => Math::Abs(Box::new(self.term(x))),
             Op::Call(Func::Sign, x) => Math::Call("sign", Box::new(self.term(x))),
@@ -117,11 +117,14 @@ impl Writer {
                 Math::Sum(vec![(false, Math::one()), (true, raised(tanh, &rational::int(2)))])
             }
             Op::Call(Func::LogCosh, x) => Math::Call("log cosh", Box::new(self.term(x))),
-            Op::Select(p) => Math::Cases {
-                left: Box::new(self.term(&p[0])),
-                right: Box::new(self.term(&p[1])),
-                then: Box::new(self.term(&p[2])),
-                otherwise: Box::new(self.term(&p[3])),
+            Op::Select(p) => match positive_part(e) {
+                Some(x) => Math::Positive(Box::new(self.term(&x))),
+                None => Math::Cases {
+                    left: Box::new(self.term(&p[0])),
+                    right: Box::new(self.term(&p[1])),
+                    then: Box::new(self.term(&p[2])),
+                    otherwise: Box::new(self.term(&p[3])),
+                },
             },
             Op::Sum(axis, body) => match axis.space {
                 Space::Head | Space::Model => self.component_sum(*axis, body),
@@ -195,25 +198,35 @@ impl Writer {
         if let Some(last) = terms.pop_if(|(minus, m)| !*minus && matches!(m, Math::Number(_))) {
             terms.insert(0, last);
         }
-        if terms[0].0
-            && let Some(first) = terms.iter().position(|(minus, _)| !minus)
-        {
-            let positive = terms.remove(first);
-            terms.insert(0, positive);
-        }
-        Math::sum(terms)
+        positive_first(terms)
     }
 
+    /// A term of a sum: whether it is subtracted, and what.
     fn signed_term(&mut self, e: &Expr) -> (bool, Math) {
-        let (c, rest) = e.split_coefficient();
-        let negative = c.is_negative() && !matches!(rest.op(), Op::Add(_)) && !rest.factors().iter().any(is_less_one);
-        let m = if negative { self.term(&rest.scale(&-c)) } else { self.term(e) };
+        let is_product = matches!(e.op(), Op::Mul(_)) && self.left > 0 && self.multiple_of_known(e).is_none();
+        if is_product {
+            self.left -= 1;
+        }
+        let (minus, m) = if is_product { self.signed_product(e, true) } else { (false, self.term(e)) };
         match m {
             Math::Sum(mut terms) if terms.len() == 1 => {
-                let (minus, m) = terms.remove(0);
-                (minus != negative, m)
+                let (inner, m) = terms.remove(0);
+                (minus != inner, m)
             }
-            m => (negative, m),
+            m => (minus, m),
+        }
+    }
+
+    /// exp(x), and y^c for exp(c log y).
+    fn exponential(&mut self, x: &Expr) -> Math {
+        let (logs, others): (Vec<Expr>, Vec<Expr>) =
+            x.factors().into_iter().partition(|f| matches!(f.op(), Op::Call(Func::Log, _)));
+        match logs.first().map(Expr::op) {
+            Some(Op::Call(_, y)) if logs.len() == 1 && !self.primitives => {
+                let (base, exponent) = (self.term(y), self.term(&Expr::mul(others)));
+                Math::Power(Box::new(base), Box::new(exponent))
+            }
+            _ => Math::Exp(Box::new(self.term(x))),
         }
     }
 
@@ -221,32 +234,35 @@ impl Writer {
         if r.is_one() {
             return self.term(base);
         }
-        if let (Op::Sum(axis, body), true) = (base.op(), *r == rational::ratio(1, 2))
-            && let Some(x) = square(body).filter(|_| axis.space == Space::Head)
-        {
-            return Math::Norm(Box::new(self.term(&x)), None);
-        }
         if let Op::Sum(axis, body) = base.op()
-            && let Some(x) = square(body).filter(|_| axis.space == Space::Head)
+            && let Some(x) = square(body).filter(|_| matches!(axis.space, Space::Head | Space::Model))
         {
             let norm = Math::Norm(Box::new(self.term(&x)), None);
             let exponent = r * rational::int(2);
-            return raised(norm, &exponent);
+            return if exponent.is_one() { norm } else { raised(norm, &exponent) };
         }
-        let inner = self.term(base);
+        // (a − 1)² reads better as (1 − a)².
+        let turns = rational::is_even_integer(r) && is_negative(base);
+        let inner = if turns { self.term(&base.neg()) } else { self.term(base) };
         if *r == rational::ratio(1, 2) {
             return Math::Root(Box::new(inner));
         }
         raised(inner, r)
     }
 
-    /// A coefficient as a fraction, then scalars, vectors, and Σ last.
     fn product(&mut self, e: &Expr) -> Math {
+        let (minus, product) = self.signed_product(e, false);
+        if minus { product.negated() } else { product }
+    }
+
+    /// Whether a minus stands in front of a product, and the product: a coefficient as a fraction, then scalars,
+    /// vectors, and Σ last.
+    fn signed_product(&mut self, e: &Expr, is_term: bool) -> (bool, Math) {
         let (c, rest) = e.split_coefficient();
         if let Some(minimum) = self.minimum(&c, &rest) {
-            return minimum;
+            return (false, minimum);
         }
-        let mut minus = c.is_negative();
+        let minus = c.is_negative();
         let mut c = c.abs();
         // Which pairs are seen is said in words, beside the formulas.
         let mut factors: Vec<Expr> = rest.factors().into_iter().filter(|f| !is_visibility(f)).collect();
@@ -258,11 +274,10 @@ impl Writer {
             factors[at] = factors[at].scale(&c);
             c = Rational::one();
         }
-        // −(a − b) reads better as (b − a), and −sign(a − b) as sign(b − a).
-        let flipped = if minus { factors.iter().rposition(|f| self.reads_better_negated(f)) } else { None };
-        minus &= flipped.is_none();
+        let (mut minus, turned) = self.turned(&factors, minus, is_term);
+        let toward = |j: usize, x: &Expr| if turned[j] { x.neg() } else { x.clone() };
         let (mut above, mut below, mut sums, mut vectors, mut roots) = (vec![], vec![], vec![], vec![], vec![]);
-        let mut divisors = vec![];
+        let (mut divisors, mut numbers) = (vec![], vec![]);
         if !c.numer().is_one() {
             above.push(Math::Number(Rational::from_integer(c.numer().clone())));
         }
@@ -275,20 +290,21 @@ impl Writer {
                 break;
             }
             let is_vector = factor.axes().has_space(Space::Head) || factor.axes().has_space(Space::Model);
-            let written = |this: &mut Self| match (
-                flipped == Some(j),
-                flipped.and_then(|at| turned_around(factor, &factors[at])),
-            ) {
-                (true, _) => this.negated(factor),
-                (false, Some((base, r))) => raised(this.term(&base), &r),
-                (false, None) => this.term(factor),
+            let written = |this: &mut Self| {
+                let beside = factors.iter().zip(&turned).filter(|(_, turned)| **turned);
+                match beside.map(|(other, _)| other).find_map(|other| turned_around(factor, other)) {
+                    _ if turned[j] => this.negated(factor),
+                    Some((base, r)) => raised(this.term(&base), &r),
+                    None => this.term(factor),
+                }
             };
             match factor.op() {
-                Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(base, &-r)),
+                Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(&toward(j, base), &-r)),
                 Op::Pow(base, r) if r.is_negative() && !self.show_components && is_sum(base) => {
-                    divisors.push(self.power(base, &-r))
+                    divisors.push(self.power(&toward(j, base), &-r))
                 }
                 _ if is_vector => vectors.push(written(self)),
+                Op::Add(_) if factor.axes().is_empty() => numbers.push(written(self)),
                 Op::Sum(..)
                 | Op::SmoothMax(..)
                 | Op::Call(Func::Log | Func::TanhSlope, _)
@@ -303,13 +319,23 @@ impl Writer {
         if !roots.is_empty() {
             above.push(Math::Root(Box::new(Math::product(roots))));
         }
+        // A name may turn out to be the negative of what stands here.
+        for sum in &mut sums {
+            if matches!(sum, Math::Sum(terms) if terms.iter().all(|(minus, _)| *minus)) {
+                *sum = std::mem::replace(sum, Math::one()).negated();
+                minus = !minus;
+            }
+        }
         let (mut open, closed): (Vec<Math>, Vec<Math>) =
-            sums.into_iter().partition(|m| matches!(m, Math::Over(..) | Math::Call("log", _)));
+            numbers.into_iter().chain(sums).partition(|m| matches!(m, Math::Over(..) | Math::Call("log", _)));
         let mut out = Vec::new();
         if open.len() == 1 && vectors.is_empty() && below.iter().any(|b| matches!(b, Math::Over(..))) {
             // A ratio of two sums.
             let ratio = Math::fraction(open.remove(0), Math::product(below));
             out.extend(above.into_iter().chain(closed).chain([ratio]));
+        } else if e.axes().is_empty() && open.is_empty() {
+            // A number, such as (1 + a)/(2b).
+            out.push(Math::fraction(Math::product(above.into_iter().chain(closed).collect()), Math::product(below)));
         } else if !open.is_empty() || !vectors.is_empty() || !closed.is_empty() {
             // The coefficient stands in front; what carries an index stays with the rest.
             let (indexed, plain): (Vec<Math>, Vec<Math>) =
@@ -345,14 +371,39 @@ impl Writer {
             _ => out.push(Math::Elementwise(vectors)),
         }
         out.extend(open);
-        let product = single_inner_over(Math::product(out));
-        if minus { product.negated() } else { product }
+        (minus, single_inner_over(Math::product(out)))
+    }
+
+    /// Whether a minus is left, and which factors are written turned around, (b − a) for (a − b).
+    ///
+    /// 1 − a reads better than a − 1, and −(a + b) better than −a − b, at the price of a minus. A minus goes into a
+    /// difference: −(a − b) is b − a, −sign(a − b) is sign(b − a). Among the terms of a sum it stays, unless all there
+    /// is beside a difference of two letters is numbers.
+    fn turned(&self, factors: &[Expr], minus: bool, is_term: bool) -> (bool, Vec<bool>) {
+        let mut turned: Vec<bool> = factors.iter().map(is_negative).collect();
+        let minus = minus != (turned.iter().filter(|turned| **turned).count() % 2 == 1);
+        if !minus {
+            return (false, turned);
+        }
+        let is_number = |j: usize| factors[j].axes().is_empty();
+        let goes_into = |j: &usize| !turned[*j] && self.reads_better_negated(&factors[*j]);
+        let last = (0..factors.len()).rfind(goes_into);
+        match last {
+            Some(last) if is_term && !is_turnable_at(factors, last) => return (true, turned),
+            Some(last) => turned[last] = true,
+            None if is_term => return (true, turned),
+            None => match (0..factors.len()).rfind(|j| turned[*j] && is_number(*j)) {
+                Some(last) => turned[last] = false,
+                None => return (true, turned),
+            },
+        }
+        (false, turned)
     }
 
     /// Whether −e can be written without a leading minus by turning a difference around.
     fn reads_better_negated(&self, e: &Expr) -> bool {
         match e.op() {
-            Op::Add(terms) => terms.iter().any(|t| t.split_coefficient().0.is_negative()),
+            Op::Add(terms) => terms.iter().any(is_subtracted) || terms.iter().all(is_turnable),
             Op::Call(Func::Sign | Func::Tanh, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
             Op::Sum(axis, body) if axis.space == Space::Token => {
                 body.factors().iter().any(|f| self.reads_better_negated(f))
@@ -367,6 +418,7 @@ impl Writer {
             Op::Call(Func::Sign, x) => Math::Call("sign", Box::new(self.term(&x.neg()))),
             Op::Call(Func::Tanh, x) => Math::Call("tanh", Box::new(self.term(&x.neg()))),
             Op::Sum(axis, body) if axis.space == Space::Token => self.token_sum(*axis, &body.neg()),
+            Op::Pow(base, r) => self.power(&base.neg(), r),
             _ => self.term(&e.neg()),
         }
     }
@@ -426,14 +478,15 @@ impl Writer {
     fn smoothmax(&mut self, kind: &Entropy, axis: Axis, s: &Expr) -> Math {
         let letter = self.free_letter();
         self.letters.push((axis, letter));
-        let scores = self.term(s);
+        let is_sum = *kind == Entropy::Shannon && !self.primitives;
+        let scores = if is_sum { self.term(&s.exp()) } else { self.term(s) };
         self.letters.pop();
         let over = |body: Math| Math::Over("Σ", letter.into(), Box::new(body));
         match kind {
             Entropy::Shannon if self.primitives => {
                 Math::Over("lse", letter.into(), Box::new(Math::Call("", Box::new(scores))))
             }
-            Entropy::Shannon => Math::Call("log", Box::new(over(Math::Exp(Box::new(scores))))),
+            Entropy::Shannon => Math::Call("log", Box::new(over(scores))),
             Entropy::Tsallis(_) | Entropy::Norm(_) => {
                 let p = Math::indexed("p", letter);
                 let entropy = entropy_symbol(kind);
@@ -484,7 +537,8 @@ impl Writer {
         let is_matrix = |e: &Expr| e.axes().iter().any(|a| a.space == axis.space && a != axis);
         if let Some(at) = vectors.iter().position(is_matrix) {
             let row = vectors[at].axes().iter().find(|a| a.space == axis.space && *a != axis).unwrap_or(axis);
-            if let Some(matrix) = self.matrix_inside(&vectors[at], row, axis) {
+            let is_alone = vectors.len() == 1;
+            if let Some(matrix) = self.matrix_inside(&vectors[at], row, axis).filter(|_| !is_alone) {
                 let others: Vec<Math> =
                     vectors.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, v)| self.term(v)).collect();
                 let vector =
@@ -534,7 +588,7 @@ impl Writer {
                     let (c, rest) = x.split_coefficient();
                     Some((c.is_negative(), self.matrix_inside(&rest.scale(&c.abs()), row, column)?))
                 });
-                Some(Math::sum(terms.collect::<Option<Vec<_>>>()?))
+                Some(positive_first(terms.collect::<Option<Vec<_>>>()?))
             }
             Op::Sum(Axis::T, body) => {
                 Some(Math::Over("Σ", "t".into(), Box::new(self.matrix_inside(body, row, column)?)))
@@ -593,10 +647,52 @@ impl Writer {
     }
 }
 
-/// x − 1, of which −(x − 1) is better written 1 − x.
-fn is_less_one(e: &Expr) -> bool {
-    let Op::Add(terms) = e.op() else { return false };
+/// Whether a term is a difference of letters, or a function of one, and all beside it is numbers.
+fn is_turnable(term: &Expr) -> bool {
+    let factors = term.factors();
+    (0..factors.len()).any(|at| is_turnable_at(&factors, at))
+}
+
+fn is_turnable_at(factors: &[Expr], at: usize) -> bool {
+    let is_number = |(j, f): (usize, &Expr)| j == at || f.axes().is_empty();
+    is_plain(&factors[at]) && factors.iter().enumerate().all(is_number)
+}
+
+/// Whether a difference, or what it is the argument of, is one of letters, q − k_i.
+fn is_plain(e: &Expr) -> bool {
+    match e.op() {
+        Op::Call(Func::Sign | Func::Tanh, x) => is_plain(x),
+        Op::Add(terms) => terms.iter().all(|term| term.split_coefficient().1.as_leaf().is_some()),
+        _ => false,
+    }
+}
+
+/// Whether a factor reads better with a minus taken out: a − 1, which is −(1 − a), a sum whose terms are all
+/// subtracted, and odd powers of these.
+fn is_negative(e: &Expr) -> bool {
+    match e.op() {
+        Op::Pow(base, r) => r.is_integer() && !rational::is_even_integer(r) && is_sum(base) && is_negative(base),
+        Op::Add(terms) => is_less_number(e, terms) || terms.iter().all(is_subtracted),
+        _ => false,
+    }
+}
+
+/// a − 1, of numbers.
+fn is_less_number(e: &Expr, terms: &[Expr]) -> bool {
     e.axes().is_empty() && terms.last().and_then(Expr::as_const).is_some_and(|c| c.is_negative())
+}
+
+/// Whether a term of a sum is written with a minus.
+fn is_subtracted(term: &Expr) -> bool {
+    let (c, rest) = term.split_coefficient();
+    c.is_negative() != (rest.factors().iter().filter(|f| is_negative(f)).count() % 2 == 1)
+}
+
+/// x when the term is { 0 if x ≤ 0, else x }, the positive part of x.
+pub fn positive_part(e: &Expr) -> Option<Expr> {
+    let Op::Select(parts) = e.op() else { return None };
+    let [a, b, then, otherwise] = &**parts;
+    (then.is_zero() && *otherwise == a.minus(b)).then(|| otherwise.clone())
 }
 
 fn is_visibility(e: &Expr) -> bool {
@@ -635,6 +731,15 @@ fn coefficient_of(c: &Rational, m: Math) -> Math {
     if c.is_one() { m } else { Math::Product(vec![Math::Number(c.clone()), m]) }
 }
 
+/// The sum of terms, the first one that is not subtracted in front.
+fn positive_first(mut terms: Vec<(bool, Math)>) -> Math {
+    if let Some(first) = terms.iter().position(|(minus, _)| !minus) {
+        let positive = terms.remove(first);
+        terms.insert(0, positive);
+    }
+    Math::sum(terms)
+}
+
 /// c·m with c's sign in front.
 fn signed(c: &Rational, m: Math) -> Math {
     let product = if c.abs().is_one() { m } else { coefficient(c.abs(), m) };
@@ -649,13 +754,14 @@ fn raised(base: Math, r: &Rational) -> Math {
     Math::Power(Box::new(base), Box::new(signed(r, Math::one())))
 }
 
-/// (1/x)·(a·b) with nothing else is the fraction (a·b)/x.
+/// (1/x)·(a·b) with nothing else is the fraction (a·b)/x, and (1/x) v is v/x.
 fn single_inner_over(m: Math) -> Math {
     match m {
         Math::Product(mut parts) if parts.len() == 2 => match (&parts[0], &parts[1]) {
-            (Math::Fraction(one, below), Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. })
-                if one.is_one() =>
-            {
+            (
+                Math::Fraction(one, below),
+                Math::Symbol(_) | Math::Inner(..) | Math::Power(..) | Math::Norm(..) | Math::Cases { .. },
+            ) if one.is_one() => {
                 let below = below.clone();
                 Math::Fraction(Box::new(parts.remove(1)), below)
             }

@@ -1,6 +1,6 @@
 //! What a term costs: to read, and to compute.
 //!
-//! *Reading* counts the symbols a person would see, as a tree. *Computing* counts floating-point operations for one
+//! *Reading* counts the symbols a person would see, as a tree; what has no notation but indices is dear. *Computing* counts floating-point operations for one
 //! head over all queries: a node costs as many operations as it has entries, its axes' lengths multiplied; a value
 //! that does not extend along the query axis is computed once. Equal values are computed once. The unit of a
 //! transcendental function is [`TRANSCENDENTAL`] operations.
@@ -91,7 +91,11 @@ impl<'a> Costs<'a> {
             Term::Add(_) => 2.0,
             Term::Pow(_) => 1.0,
             Term::Sum([_, x]) if is_mean(graph, *x) => 0.0,
-            Term::Sum(_) => 3.0,
+            Term::Sum([i, x]) => {
+                let is_component = graph[*i].data.axis.is_some_and(is_component);
+                let is_factored = graph[*x].nodes.iter().any(|n| !matches!(n, Term::Add(_) | Term::Sum(_)));
+                if is_component && !is_factored { UNWRITABLE } else { 3.0 }
+            }
             Term::Call(Func::Log, [x]) if is_sum_of_exponentials(graph, *x) => f64::INFINITY,
             Term::Call(..) => 2.0,
             Term::Select(_) => 5.0,
@@ -118,6 +122,13 @@ impl<'a> Costs<'a> {
             Term::Weights(_) => (TRANSCENDENTAL + 3) as f64 * entries(facts.axes),
         }
     }
+}
+
+/// What Σ over components costs that is no inner product and no norm: nobody writes the sum of a vector's entries.
+const UNWRITABLE: f64 = 15.0;
+
+fn is_component(axis: Axis) -> bool {
+    matches!(axis.space, Space::Head | Space::Model)
 }
 
 /// Multiplying by ±1 is a matter of signs elsewhere.
@@ -200,6 +211,7 @@ fn readability(e: &Expr, given: &[Expr], known: &mut Memo<f64>) -> f64 {
         Op::Select(p) => 5.0 + p.iter().map(of).sum::<f64>(),
         Op::Solve(s) => 3.0 + of(&s.matrix) + of(&s.right),
         Op::Sum(axis, x) if is_mean_body(*axis, x) => of(x),
+        Op::Sum(axis, x) if is_component(*axis) && matches!(x.op(), Op::Add(_) | Op::Sum(..)) => UNWRITABLE + of(x),
         Op::Sum(_, x) => 3.0 + of(x),
         Op::Mul(xs) => (xs.len() - 1) as f64 + xs.iter().map(of).sum::<f64>(),
         Op::Add(xs) => 2.0 * (xs.len() - 1) as f64 + xs.iter().map(of).sum::<f64>(),

@@ -14,6 +14,7 @@ pub mod language;
 pub mod pattern;
 pub mod polynomial;
 pub mod proof;
+mod quotients;
 pub mod rules;
 pub mod saturate;
 

@@ -24,6 +24,13 @@ pub struct Step {
     pub to: Expr,
 }
 
+impl Step {
+    /// The step back.
+    pub fn reversed(self) -> Step {
+        Step { forward: !self.forward, from: self.to, to: self.from, ..self }
+    }
+}
+
 /// A chain of steps on one subterm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lemma {

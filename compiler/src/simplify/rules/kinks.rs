@@ -14,5 +14,6 @@ pub const ROWS: &[Row] = &[
     ("select-factor-else","(select ?a ?b (* ?y ?x) ?y)",                "(* ?y (select ?a ?b ?x 1))",        &[NotConstant("?y")], Search),
     ("select-zero-then",  "(select ?a ?b 0 (* ?x ?y))",                 "(* ?x (select ?a ?b 0 ?y))",        &[], Search),
     ("select-zero-else",  "(select ?a ?b (* ?x ?y) 0)",                 "(* ?x (select ?a ?b ?y 0))",        &[], Search),
+    ("select-zero-twice", "(* (pow (select ?a ?b 0 ?x) ?r) (select ?a ?b 0 ?y))", "(* (pow (select ?a ?b 0 ?x) ?r) ?y)", &[], Expand),
     ("select-merge",      "(+ (select ?a ?b ?x ?y) (select ?a ?b ?u ?v))", "(select ?a ?b (+ ?x ?u) (+ ?y ?v))", &[], Search),
 ];

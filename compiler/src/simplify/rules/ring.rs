@@ -15,7 +15,8 @@ pub const ROWS: &[Row] = &[
     ("mul-reorders",   "(* ?a (* ?b ?c))",       "(* ?b (* ?a ?c))",                    &[], Silent),
     ("mul-one",        "(* 1 ?a)",               "?a",                                  &[], Silent),
     ("distribute",     "(* ?a (+ ?b ?c))",       "(+ (* ?a ?b) (* ?a ?c))",             &[], Expand),
-    ("factor",         "(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))",                   &[], Search),
+    ("factor",         "(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))",                   &[], Everywhere),
     ("factor-one",     "(+ ?a (* ?a ?b))",       "(* ?a (+ 1 ?b))",                     &[NotConstant("?a")], Search),
+    ("clear-quotient", "(* (pow ?c ?r) (pow (+ ?a (* (pow ?c -1) ?b)) ?r))", "(pow (+ (* ?a ?c) ?b) ?r)", &[Positive("?c")], Expand),
     ("square-of-sum",  "(sum ?i (pow (+ ?a ?b) 2))", "(sum ?i (+ (pow ?a 2) (+ (* 2 (* ?a ?b)) (pow ?b 2))))", &[], Expand),
 ];
