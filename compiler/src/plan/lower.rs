@@ -68,6 +68,8 @@ pub struct Lowering {
     pub(super) is_scanning: bool,
     /// Whether exponentials are computed where they stand, and not carried.
     is_plain: bool,
+    /// Whether some were carried.
+    pub(super) has_carried: bool,
     /// Squared distances that something other than a sum looks at: they must be right near 0.
     sharp: HashSet<Expr>,
     /// Cotangents that sum to 0 over the tokens of a row.
@@ -198,6 +200,7 @@ impl Lowering {
                 let (degree, rest) = term.split_coefficient();
                 terms.push((self.lower(&rest)?, degree));
             }
+            self.has_carried = true;
             return Ok(self.exponential(&terms));
         }
         let x = self.shifted(x)?;

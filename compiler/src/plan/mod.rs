@@ -116,14 +116,19 @@ const LONG: usize = 10_000;
 
 /// Derivation → plan.
 pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
-    let carried = plan_with(derivation, options, Exponentials::Carried)?;
-    match carried.graph.nodes.len() > LONG {
-        true => plan_with(derivation, options, Exponentials::Computed),
-        false => Ok(carried),
+    let (plan, has_carried) = plan_with(derivation, options, Exponentials::Carried)?;
+    match has_carried && plan.graph.nodes.len() > LONG {
+        true => Ok(plan_with(derivation, options, Exponentials::Computed)?.0),
+        false => Ok(plan),
     }
 }
 
-fn plan_with(derivation: &Derivation, options: &Options, exponentials: Exponentials) -> Result<Valid, Unsupported> {
+/// The plan, and whether it carries exponentials.
+fn plan_with(
+    derivation: &Derivation,
+    options: &Options,
+    exponentials: Exponentials,
+) -> Result<(Valid, bool), Unsupported> {
     let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
@@ -145,7 +150,7 @@ fn plan_with(derivation: &Derivation, options: &Options, exponentials: Exponenti
     let tiles = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients)?;
     lowering.start_scanning();
     let scans = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients).ok();
-    let graph = lowering.graph;
+    let (graph, has_carried) = (lowering.graph, lowering.has_carried);
     let scans = scans.and_then(|passes| passes.by_scans(&graph));
     let plan = Plan {
         name: recipe.name.clone(),
@@ -154,7 +159,7 @@ fn plan_with(derivation: &Derivation, options: &Options, exponentials: Exponenti
         cotangents: [backward.cotangent, energy_backward.cotangent],
         graph,
     };
-    Ok(validate::validate(plan)?)
+    Ok((validate::validate(plan)?, has_carried))
 }
 
 /// Whether some value of a pass is a number per pair of a query and a token.
