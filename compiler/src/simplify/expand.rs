@@ -146,15 +146,8 @@ fn zero_twice(factors: &[Expr], rules: &RuleSet) -> Option<Step> {
     })
 }
 
-/// Takes what does not depend on the axis out of the scores, also from under a factor: a·(s + c) = a·s + a·c.
+/// Takes what does not depend on the axis out of the scores.
 fn shift_step(rule: &str, kind: &Entropy, i: Axis, scores: &Expr, rules: &RuleSet) -> Option<Step> {
-    if let Op::Mul(factors) = scores.op() {
-        let (sum, a) = taken_out(factors, is_sum).filter(|(_, a)| !a.has_axis(i))?;
-        let (outside, inside): (Vec<Expr>, Vec<Expr>) = sum.terms().into_iter().partition(|t| !t.has_axis(i));
-        let is_shifted = !outside.is_empty() && !inside.is_empty();
-        let parts = vec![term("?a", a), term("?b", Expr::add(inside)), term("?c", Expr::add(outside))];
-        return is_shifted.then(|| apply(rules, "distribute", parts)).flatten();
-    }
     let (outside, inside): (Vec<Expr>, Vec<Expr>) = scores.terms().into_iter().partition(|t| !t.has_axis(i));
     if outside.is_empty() || inside.is_empty() {
         return None;
