@@ -2,7 +2,7 @@
 //!
 //! Applies the expanding rules left to right until none fits, so that equal terms meet and cancel in the normal form.
 //! *Tidying* hoists factors out of sums, takes what no token changes out of scores, makes one quotient of two where they
-//! cancel ([`super::quotients`]) and uses assumptions; *expanding* also distributes. The e-graph starts
+//! cancel (`quotients.rs`) and uses assumptions; *expanding* also distributes. The e-graph starts
 //! once from the tidied term and once from the expanded one. Every application is recorded as a proof step.
 
 use super::language::opened;
