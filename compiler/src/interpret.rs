@@ -69,7 +69,10 @@ pub struct Head<'v> {
 
 /// A kind of numbers that plans are run in. The machine is compiled once for each, here, and not wherever it is used.
 pub trait Precision: Real {
-    /// Runs a pass over one head; see [`run_head`].
+    /// Runs a pass over one head.
+    ///
+    /// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
+    /// for a decay. `saved` and `outputs` have the lengths their values have over all queries and tokens.
     fn run_head<'a>(
         graph: &Graph,
         pass: &Pass,
@@ -98,21 +101,6 @@ macro_rules! precision {
 }
 precision!(f32);
 precision!(f64);
-
-/// Runs a pass over one head.
-///
-/// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
-/// for a decay. `saved` and `outputs` have the lengths their values have over all queries and tokens.
-pub fn run_head<'a, T: Precision>(
-    graph: &Graph,
-    pass: &Pass,
-    head: Head,
-    input: &dyn Fn(&Leaf) -> &'a [T],
-    saved: &mut [Vec<T>],
-    outputs: &mut [Vec<T>],
-) {
-    T::run_head(graph, pass, head, input, saved, outputs);
-}
 
 fn run<'a, T: Real>(
     graph: &Graph,

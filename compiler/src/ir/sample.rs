@@ -141,13 +141,18 @@ pub const AMPLIFIED: f64 = 1e3;
 
 /// The inputs, each off by a little.
 pub fn nudged(env: &Env, seed: u64) -> Env {
+    nudged_by(env, NUDGE, seed)
+}
+
+/// The inputs, each off by a random part of itself, `by` at the most.
+pub fn nudged_by(env: &Env, by: f64, seed: u64) -> Env {
     let mut env = env.clone();
     let mut random = Random::new(seed ^ 0x5eed);
     let mut names: Vec<String> = env.values.keys().cloned().collect();
     names.sort();
     for name in names {
         if let Some(x) = env.values.get_mut(&name) {
-            x.data.iter_mut().for_each(|x| *x *= 1.0 + NUDGE * (2.0 * random.uniform() - 1.0));
+            x.data.iter_mut().for_each(|x| *x *= 1.0 + by * (2.0 * random.uniform() - 1.0));
         }
     }
     env

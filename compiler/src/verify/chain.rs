@@ -6,7 +6,7 @@ use super::slopes::value;
 use crate::calculus;
 use crate::check::{Recipe, inputs};
 use crate::derive::{self, Backward, Derivation, EnergyBackward};
-use crate::interpret::{Head, HeadDropout, HeadSize, Precision, run_head};
+use crate::interpret::{Head, HeadDropout, HeadSize, Precision};
 use crate::ir::eval::{Env, Sizes, evaluate_all};
 use crate::ir::sample::Random;
 use crate::ir::tensor::Tensor;
@@ -262,7 +262,7 @@ impl Case {
         let mut out = Values::new();
         let mut run = |pass: &Pass, name: &dyn Fn(&str) -> String, saved: &mut [Vec<T>]| {
             let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| vec![T::ZERO; size.entries(o.domain)]).collect();
-            run_head(&plan.graph, pass, Head { size, visible, dropout }, &find, saved, &mut outputs);
+            T::run_head(&plan.graph, pass, Head { size, visible, dropout }, &find, saved, &mut outputs);
             if pass.is_saving {
                 for (saved, id) in saved.iter_mut().zip(&pass.saved) {
                     if let Some(i) = pass.outputs.iter().position(|o| o.id == *id) {

@@ -9,7 +9,7 @@ use super::chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
 use crate::interpret::HeadSize;
 use crate::ir::eval::{self, Effort, Env, Rounding, Sizes};
-use crate::ir::sample::Random;
+use crate::ir::sample::nudged_by;
 use crate::primitives::visible::Visible;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -257,9 +257,8 @@ fn change(case: &Case, env: &mut Env, mut change: impl FnMut(f64) -> f64) {
 
 /// The inputs each off by a little, in an arithmetic that rounds.
 fn rounded(case: &Case, env: &Env, by: f64, seed: u64) -> Env {
-    let mut env = env.clone();
-    let mut random = Random::new(seed ^ 0x5eed);
-    change(case, &mut env, |x| x * (1.0 + by * (2.0 * random.uniform() - 1.0)));
+    let mut env = nudged_by(env, by, seed);
+    case.settle(&mut env);
     env.rounding = Some(Rounding { by, seed });
     env
 }

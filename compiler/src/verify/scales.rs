@@ -10,9 +10,11 @@
 
 use super::chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
+use crate::check::inputs;
 use crate::interpret::HeadSize;
 use crate::ir::eval::Env;
-use crate::ir::sample::Random;
+use crate::ir::sample::nudged_by;
+use crate::plan::unconstrained;
 use crate::primitives::visible::Visible;
 
 pub const LINE: &str = "single precision";
@@ -36,8 +38,8 @@ const TOO_LONG: usize = 10_000;
 
 /// What one array came to.
 enum Judged {
-    /// The relative error.
-    Right(f64),
+    /// The relative error, and the one that the problem allows.
+    Right(f64, f64),
     /// The relative error, and the one that the problem allows.
     Lost(f64, f64),
     NotFinite,
@@ -57,7 +59,9 @@ pub fn line(case: &Case) -> Line {
     let visible = Visible::causal(SIZE.queries, SIZE.tokens);
     let mut digits: Vec<String> = Vec::new();
     let mut lost: Vec<String> = Vec::new();
-    let (mut too_large_from, mut is_mistaken, mut worst) = (None, false, 0.0f64);
+    let (mut too_large_from, mut is_mistaken) = (None, false);
+    // The error that is the largest part of what is allowed, and that.
+    let (mut worst, mut allowed) = (0.0f64, ALLOWED * ROUNDING);
     for (scale, name) in SCALES.into_iter().zip(NAMES) {
         let draws: Vec<Vec<(String, Judged)>> =
             (0..most_draws).map(|draw| judged(case, &visible, scale, draw)).collect();
@@ -66,11 +70,19 @@ pub fn line(case: &Case) -> Line {
             too_large_from.get_or_insert(name);
         }
         let error = all().fold(0.0f64, |error, (_, judged)| match judged {
-            Judged::Right(own) | Judged::Lost(own, _) => error.max(*own),
+            Judged::Right(own, _) | Judged::Lost(own, _) => error.max(*own),
             Judged::NotFinite => f64::INFINITY,
             Judged::TooLarge => error,
         });
-        worst = worst.max(error);
+        for (_, judged) in all() {
+            match judged {
+                Judged::Right(own, most) | Judged::Lost(own, most) if own * allowed > worst * most => {
+                    (worst, allowed) = (*own, *most);
+                }
+                Judged::NotFinite => worst = f64::INFINITY,
+                _ => {}
+            }
+        }
         digits.push(format!("{:.1}", (-error.log10()).clamp(0.0, 7.2)));
         let is_bad = |judged: &Judged| matches!(judged, Judged::Lost(..) | Judged::NotFinite);
         let most =
@@ -95,8 +107,8 @@ pub fn line(case: &Case) -> Line {
         detail.push_str(&format!("; from {name} on some values are too large for f32 by themselves"));
     }
     let outcome = match lost.is_empty() {
-        true => Outcome::Pass { error: worst, tolerance: 1.0 },
-        false if is_mistaken => Outcome::Fail { error: worst, tolerance: 1.0, where_: lost.join("; ") },
+        true => Outcome::Pass { error: worst, tolerance: allowed },
+        false if is_mistaken => Outcome::Fail { error: worst, tolerance: allowed, where_: lost.join("; ") },
         false => Outcome::Warning { reason: lost.join("; ") },
     };
     Line { name: LINE, detail, outcome }
@@ -121,26 +133,27 @@ fn judged(case: &Case, visible: &Visible, scale: f64, draw: u64) -> Vec<(String,
         }
         case.settle(&mut env);
     };
-    let is_token = |name: &str| name.trim_end_matches('₀').len() == 1 && "qkv".contains(name.trim_end_matches('₀'));
+    let tokens = [inputs::q(), inputs::k(), inputs::v()];
+    let is_token = |name: &str| tokens.iter().any(|leaf| name == &*leaf.name || name == &*unconstrained(leaf).name);
     settled(&mut |name, x| f64::from((if is_token(name) { scale * x } else { x }) as f32));
     let expected = case.planned::<f64>(&env, visible);
     let moved: Vec<Values> =
         (0..3).map(|seed| case.planned::<f64>(&rounded(case, &env, 7 * draw + seed), visible)).collect();
     let got = case.planned::<f32>(&env, visible);
     let judge = |(name, x): (&String, &Vec<f64>)| {
-        let largest = largest_of(x).max(made_of(name, &expected, &env));
+        let largest = largest_of(x).max(made_of(name, &expected, &env)).min(f64::from(f32::MAX));
         let y = got.get(name)?;
         let gap = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
         let is_finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
         let judged = match () {
-            _ if !is_finite(x) || largest > f64::from(f32::MAX) => Judged::TooLarge,
+            _ if !is_finite(x) || largest_of(x) > f64::from(f32::MAX) => Judged::TooLarge,
             _ if !is_finite(y) => Judged::NotFinite,
-            _ if largest < SMALLEST => Judged::Right(0.0),
+            _ if largest < SMALLEST => Judged::Right(0.0, ALLOWED * ROUNDING),
             _ => {
                 let movement = moved.iter().filter_map(|m| m.get(name)).fold(0.0f64, |m, other| m.max(gap(x, other)));
                 let allowed = ALLOWED * (movement / largest + ROUNDING);
                 let error = gap(x, y) / largest;
-                if error <= allowed { Judged::Right(error) } else { Judged::Lost(error, allowed) }
+                if error <= allowed { Judged::Right(error, allowed) } else { Judged::Lost(error, allowed) }
             }
         };
         Some((name.clone(), judged))
@@ -155,7 +168,8 @@ fn largest_of(x: &[f64]) -> f64 {
 /// The size of what an array is made of.
 fn made_of(name: &str, values: &Values, env: &Env) -> f64 {
     let of = |name: &str| values.get(name).map_or(0.0, |x| largest_of(x));
-    let input = |name: &str| env.values.get(name).map_or(1.0, |x| largest_of(&x.data)).max(SMALLEST);
+    // An input that is 0 counts as 1.
+    let input = |name: &str| env.values.get(name).map(|x| largest_of(&x.data)).filter(|x| *x > 0.0).unwrap_or(1.0);
     let (direction, energy) = (of(DIRECTION), of(ENERGY));
     match name {
         DIRECTION => input("q").max(input("v")),
@@ -170,15 +184,7 @@ fn made_of(name: &str, values: &Values, env: &Env) -> f64 {
 
 /// The inputs, each off by a rounding at the most.
 fn rounded(case: &Case, env: &Env, seed: u64) -> Env {
-    let mut env = env.clone();
-    let mut random = Random::new(seed ^ 0x0dd);
-    let mut names: Vec<String> = env.values.keys().cloned().collect();
-    names.sort();
-    for name in names {
-        if let Some(x) = env.values.get_mut(&name) {
-            x.data.iter_mut().for_each(|x| *x *= 1.0 + ROUNDING * (2.0 * random.uniform() - 1.0));
-        }
-    }
+    let mut env = nudged_by(env, ROUNDING, seed);
     case.settle(&mut env);
     env
 }

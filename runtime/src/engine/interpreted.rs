@@ -2,7 +2,7 @@
 
 use super::{Engine, Forward, Gradients, gathered};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
-use energyc::interpret::{Head, HeadDropout, run_head};
+use energyc::interpret::{Head, HeadDropout, Precision};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
 use energyc::plan::{Passes, Valid};
@@ -66,7 +66,7 @@ impl Interpreted {
         };
         let dropout =
             problem.dropout.map(|(seed, rate)| HeadDropout { dropout: Dropout::new(seed, rate), head: head as u32 });
-        run_head(
+        f32::run_head(
             graph,
             pass,
             Head { size, visible: problem.visible_to(head), dropout },

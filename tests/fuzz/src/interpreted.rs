@@ -15,7 +15,7 @@ use crate::tally::Tally;
 use crate::tree;
 use energyc::check::Recipe;
 use energyc::derive::{self, Derivation};
-use energyc::interpret::{Head, HeadSize, Precision, run_head};
+use energyc::interpret::{Head, HeadSize, Precision};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
 use energyc::plan::{self, Passes, Valid};
@@ -187,7 +187,7 @@ pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point
     let mut all: BTreeMap<String, Vec<T>> = BTreeMap::new();
     let mut run = |pass: &Pass, prefix: &str, saved: &mut [Vec<T>]| {
         let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| zeros(size.entries(o.domain))).collect();
-        run_head(&plan.graph, pass, Head { size, visible, dropout: None }, &find, saved, &mut outputs);
+        T::run_head(&plan.graph, pass, Head { size, visible, dropout: None }, &find, saved, &mut outputs);
         if pass.is_saving {
             for (saved, id) in saved.iter_mut().zip(&pass.saved) {
                 if let Some(i) = pass.outputs.iter().position(|o| o.id == *id) {
