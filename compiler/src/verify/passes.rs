@@ -255,10 +255,12 @@ fn change(case: &Case, env: &mut Env, mut change: impl FnMut(f64) -> f64) {
     case.settle(env);
 }
 
-/// The inputs each off by a little, in an arithmetic that rounds.
+/// The inputs each off by a little, in an arithmetic that rounds. What follows from them is rounded as well: a vector of one
+/// component has the same direction wherever it is moved to.
 fn rounded(case: &Case, env: &Env, by: f64, seed: u64) -> Env {
     let mut env = nudged_by(env, by, seed);
     case.settle(&mut env);
+    let mut env = nudged_by(&env, by, seed + 1);
     env.rounding = Some(Rounding { by, seed });
     env
 }
