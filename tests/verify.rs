@@ -114,6 +114,15 @@ fn a_constrained_distance_is_finite_where_tokens_meet() {
     passes(&recipe(&text));
 }
 
+/// In one dimension, q and k on a sphere are the same or opposite: their sum is 0 to a rounding, where this has no slope.
+#[test]
+fn a_sphere_of_one_dimension_is_no_place_to_judge() {
+    passes(&recipe(
+        "recipe r { local l() { E = log1p(norm(q + k, 4)) } global lse(T = 1); optimizer gd; \
+         constrain norm(q) = 1.5, norm(k) = 1.5; }",
+    ));
+}
+
 #[test]
 fn constrained_energies_pass() {
     for energy in ["sum(abs(q - k))", "norm(q - k)^4", "-dot(q, k) / (norm(q) * norm(k))"] {
