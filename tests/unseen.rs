@@ -56,6 +56,11 @@ const RECIPES: &[(&str, &str)] = &[
     ),
     // Scans with a decay.
     ("decayed_sum", "local dot; global g(gamma = decay(sigmoid)) { F = sum(gamma * E) } optimizer gd; values tied;"),
+    // The matrix of a system with a sum over components around a sum over tokens.
+    (
+        "contracted_moment",
+        "local dot; global g() { F = sum(E / (1 + E^2)) + sum(sum(E)) } optimizer o() { z = solve(hess(z) + 1, grad(z)) } values tied;",
+    ),
     // A query that sees nothing sends nothing back.
     ("query_alone", "local l() { E = sum(q) } global g() { F = E } optimizer gd; values tied;"),
     // A Hessian that is 0.

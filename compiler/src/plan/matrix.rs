@@ -5,6 +5,7 @@
 //! simplifier may write them in other ways: sums inside of sums, case distinctions, factors in front of a sum that belong
 //! to its vectors. Here they are multiplied out until only those three kinds are left.
 
+use super::contract::contracted;
 use super::graph::Entry;
 use super::lower::{Lowering, Unsupported};
 use super::separate::{Product, separate};
@@ -145,6 +146,13 @@ impl Matrix {
         for factor in term.factors() {
             let choices: Vec<Factors> = match factor.op() {
                 Op::Add(terms) if self.has_both(&factor) => terms.iter().flat_map(|term| self.products(term)).collect(),
+                // Σ_f q_f Σ_n k_ne k_nf … is a matrix of its own once the sum over f is where f is.
+                Op::Sum(axis, body) if self.has_both(&factor) && axis.space == Space::Head => {
+                    match contracted(*axis, body.factors()) {
+                        Some(matrix) => self.products(&matrix),
+                        None => vec![vec![factor.clone()]],
+                    }
+                }
                 _ if self.has_both(&factor) && !is_identity(&factor) => {
                     let products = separate(&factor).unwrap_or_else(|| vec![Product::of(&factor)]);
                     products.into_iter().map(|product| product.factors).collect()
