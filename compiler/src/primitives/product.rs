@@ -68,8 +68,9 @@ pub fn multiply<T: Real>(
     }
 }
 
-/// Pairs closer than this, relative to |x|² + |y|², are computed again.
-const CLOSE: f64 = 1e-2;
+/// Pairs closer than this, relative to |x|² + |y|², are computed again: a difference loses a factor 1/CLOSE of its
+/// digits, where rounded x and y lose its root, and the two must not be far apart.
+const CLOSE: f64 = 0.125;
 
 /// Vectors as rows, and the same vectors as the columns of a matrix.
 pub type Vectors<'a, T> = (&'a [T], (&'a [T], Strides));
@@ -102,8 +103,7 @@ pub fn distances<T: Real>(
         if are_close {
             for (j, d) in row.iter_mut().enumerate() {
                 if *d <= close * (of_x + of_y[j]) {
-                    let pairs = x.iter().zip(&y[j * width..(j + 1) * width]);
-                    *d = pairs.fold(T::ZERO, |sum, (x, y)| sum + (*x - *y) * (*x - *y));
+                    *d = distance(x, &y[j * width..(j + 1) * width]);
                 }
             }
         }
@@ -121,5 +121,19 @@ fn square<T: Real>(v: &[T]) -> T {
         }
     }
     let sum = rest.iter().fold(T::ZERO, |sum, x| sum + *x * *x);
+    sums.iter().fold(sum, |sum, x| sum + *x)
+}
+
+/// |x − y|², in as many sums.
+#[inline(always)]
+fn distance<T: Real>(x: &[T], y: &[T]) -> T {
+    let ((x_chunks, x_rest), (y_chunks, y_rest)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
+    let mut sums = [T::ZERO; 16];
+    for (x, y) in x_chunks.iter().zip(y_chunks) {
+        for i in 0..16 {
+            sums[i] += (x[i] - y[i]) * (x[i] - y[i]);
+        }
+    }
+    let sum = x_rest.iter().zip(y_rest).fold(T::ZERO, |sum, (x, y)| sum + (*x - *y) * (*x - *y));
     sums.iter().fold(sum, |sum, x| sum + *x)
 }

@@ -97,8 +97,9 @@ impl Rounding {
         Rounding { by, random: random.split() }
     }
 
-    fn of(&mut self, x: Wide) -> Wide {
-        x * Wide::of(1.0 + self.by * self.random.between(-1.0, 1.0))
+    /// A number that was computed from numbers as large as `size`.
+    fn of(&mut self, x: Wide, size: Wide) -> Wide {
+        x + size * Wide::of(self.by * self.random.between(-1.0, 1.0))
     }
 }
 
@@ -155,9 +156,14 @@ impl Tape {
     }
 
     fn push(&mut self, op: Op, value: Wide) -> Var {
+        // A sum is rounded by its terms, not by what is left of them: (q − k)·g may be computed as q·g − k·g.
+        let made_of = match op {
+            Op::Add(a, b) => self.wide(a).abs() + self.wide(b).abs(),
+            _ => value.abs(),
+        };
         let value = match (&mut self.rounding, op) {
             (None, _) | (_, Op::Constant) => value,
-            (Some(rounding), _) => rounding.of(value),
+            (Some(rounding), _) => rounding.of(value, made_of),
         };
         let size = if value.is_nan() { f64::INFINITY } else { value.abs().value() };
         self.largest = self.largest.max(size);
