@@ -121,6 +121,10 @@ fn a_sphere_of_one_dimension_is_no_place_to_judge() {
         "recipe r { local l() { E = log1p(norm(q + k, 4)) } global lse(T = 1); optimizer gd; \
          constrain norm(q) = 1.5, norm(k) = 1.5; }",
     ));
+    // Two kinks, which may cancel.
+    passes(&recipe(
+        "recipe r { local l1; global lse(T = 0.7); optimizer gd; values tied; constrain norm(q) = 1.5, norm(k) = 1.5; }",
+    ));
 }
 
 #[test]
