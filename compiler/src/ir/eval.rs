@@ -59,7 +59,8 @@ pub struct Env {
     pub rounding: Option<Rounding>,
 }
 
-/// The result of every operation is multiplied by 1 ± `by`, at random.
+/// The result of every operation is off by at most `by`, at random, relative to what it is made of: a sum by its terms and
+/// not by what is left of them, since (q − k)·g may be computed as q·g − k·g.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounding {
     pub by: f64,
@@ -147,15 +148,33 @@ impl Interpreter<'_> {
             return Ok(done.clone());
         }
         let mut result = self.compute(e)?;
-        if let (Some(Rounding { by, seed }), false) = (self.env.rounding, matches!(e.op(), Op::Const(_) | Op::Leaf(_)))
-        {
-            let mut random = Random::new(seed.wrapping_add(self.memo.len() as u64));
-            result.data.iter_mut().for_each(|x| *x *= 1.0 + by * (2.0 * random.uniform() - 1.0));
+        if let Some(rounding) = self.env.rounding.filter(|_| !matches!(e.op(), Op::Const(_) | Op::Leaf(_))) {
+            self.round(e, &mut result, rounding)?;
         }
         self.work += e.children().len().max(1) * (1 + result.data.len() / READ_AT_ONCE);
         let result = Rc::new(result);
         self.memo.insert(e.clone(), result.clone());
         Ok(result)
+    }
+
+    fn round(&mut self, e: &Expr, result: &mut Tensor, Rounding { by, seed }: Rounding) -> Result<(), String> {
+        let made_of = match e.op() {
+            Op::Add(terms) => {
+                let terms = terms.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
+                let terms: Vec<&Tensor> = terms.iter().map(|x| &**x).collect();
+                broadcast(&terms, |a| self.env.sizes.length(a), |v| v.iter().map(|x| x.abs()).sum())
+            }
+            Op::Sum(axis, x) => {
+                let x = self.value(x)?;
+                self.reduce(&x, *axis, |row| row.iter().map(|x| x.abs()).sum())
+            }
+            _ => result.map(f64::abs),
+        };
+        let mut random = Random::new(seed.wrapping_add(self.memo.len() as u64));
+        for (x, made_of) in result.data.iter_mut().zip(made_of.data) {
+            *x += by * (2.0 * random.uniform() - 1.0) * made_of;
+        }
+        Ok(())
     }
 
     fn compute(&mut self, e: &Expr) -> Result<Tensor, String> {

@@ -48,10 +48,12 @@ impl Arithmetic {
         is_single: true,
     };
 
-    /// What an error is relative to: the largest entry; where energies are large, their own rounding counts.
+    /// What an error is relative to: the largest entry; where energies are large, their own rounding counts, and so does the
+    /// rounding of what is computed along with it.
     fn scale_of(&self, x: &[f64], all: &Values) -> f64 {
         let energy = all.get(ENERGY).map_or(0.0, |energy| largest(energy));
-        largest(x).max(self.smallest).max(ROUNDED * energy)
+        let alongside = all.values().map(|x| largest(x)).fold(0.0, f64::max);
+        largest(x).max(self.smallest).max(ROUNDED * energy).max(ALONGSIDE * alongside)
     }
 }
 
@@ -70,6 +72,9 @@ pub struct Runner<'a> {
 
 /// How much of an energy's size goes into the errors of what is made of differences of energies.
 const ROUNDED: f64 = 1e-3;
+/// How much of the largest value's size goes into the errors of others: a gradient that is exactly 0 is a difference of
+/// values as large as the others are made of.
+const ALONGSIDE: f64 = 1e-5;
 /// Numbers that one evaluation may keep, and that all evaluations together may read; sizes beyond that are left out.
 const AT_ONCE: usize = 40_000_000;
 const ALL_WORK: usize = 150_000_000;
