@@ -161,6 +161,26 @@ fn gradients_go_through_layers_with_different_recipes() {
     check(&[named("loop_softmax"), named("momentum")], 2, 0.0, 0.0, 0.03);
 }
 
+/// What layers of these recipes make of a sequence.
+fn logits(recipes: &[Recipe]) -> Vec<f32> {
+    let config = config(recipes.len());
+    let gpt = Gpt::new(&config, recipes).expect("a model");
+    let (weights, data) = (weights(&gpt, 3), sequences(&config, 1, 4));
+    let mut tape = Tape::default();
+    gpt.forward(&weights, &data.input(&config), None, &mut tape);
+    gpt.logits(&weights, 0..config.window, &tape)
+}
+
+#[test]
+fn recipes_of_one_name_are_two_recipes() {
+    let mine = |name: &str, local: &str| {
+        read(&format!("recipe {name} {{ local {local}; global lse(T = 1); optimizer gd; values free; }}"))
+    };
+    let alike = logits(&[mine("mine", "dot"), mine("mine", "l1")]);
+    assert_eq!(alike, logits(&[mine("one", "dot"), mine("other", "l1")]));
+    assert_ne!(alike, logits(&[mine("mine", "dot"), mine("mine", "dot")]));
+}
+
 #[test]
 fn padding_and_other_documents_change_nothing() {
     for recipe in recipes("recipes") {

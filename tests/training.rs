@@ -13,6 +13,7 @@ use energy_runtime::train::settings::{Objective, Settings};
 use energy_runtime::train::trainer::Trainer;
 use energy_runtime::train::{alternating, checkpoint, loaded};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -423,6 +424,25 @@ fn a_killed_run_goes_on_with_the_same_losses() {
     assert_eq!(whole, killed);
     let again = energyrun(path, &["pretrain", "--resume", "killed"]);
     assert!(again.status.success() && said(&again).contains("nothing left to do"), "{}", said(&again));
+}
+
+#[test]
+fn a_recipe_from_standard_input_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let arguments = [&SMALL[..], &["--recipe", "-", "train.steps=2", "report.output=run"]].concat();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_energyrun"))
+        .args(&arguments)
+        .current_dir(path)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("energyrun runs");
+    let text = "recipe piped { local l1; global lse(T = 2); optimizer gd; values free; }\n";
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    assert!(child.wait().expect("it ends").success());
+    let manifest = checkpoint::manifest(&checkpoint::find(&path.join("run")).expect("a checkpoint")).expect("a manifest");
+    assert_eq!(manifest.recipes, [text]);
 }
 
 #[test]

@@ -38,9 +38,13 @@ pub fn from_disk(argument: &Path, color: bool) -> Result<Source, Outcome> {
 
 /// The recipe a file argument names, and what there is to say about it even so; or only what is wrong.
 pub fn recipe(argument: &Path, color: bool) -> Result<(Recipe, Outcome), Outcome> {
-    let source = source(argument, color)?;
+    recipe_of(&source(argument, color)?, color)
+}
+
+/// The same for a text that has been read: standard input can be read only once.
+pub fn recipe_of(source: &Source, color: bool) -> Result<(Recipe, Outcome), Outcome> {
     let (recipe, diagnostics) = pipeline::front(&source.text);
-    let outcome = Outcome::of_diagnostics(&diagnostics, &source, color);
+    let outcome = Outcome::of_diagnostics(&diagnostics, source, color);
     match recipe {
         Some(recipe) => Ok((recipe, outcome)),
         None => Err(Outcome { exit: Exit::Wrong, ..outcome }),

@@ -20,8 +20,10 @@ use energyc::check::inputs;
 use energyc::check::recipe::{ParamValue, Recipe, Tokens, Values, WriteBack};
 use energyc::derive::update_rule;
 use energyc::ir::Expr;
+use energyc::kernel::recipe_hash;
 use energyc::primitives::visible::Visible;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// A model without its weights.
 #[derive(Clone)]
@@ -121,14 +123,15 @@ impl Gpt {
         let mut layout = Layout::default();
         let tokens = layout.add("tokens".to_string(), &[config.vocabulary, d], Start::Normal(deviation));
         let positions = layout.add("positions".to_string(), &[config.window, d], Start::Normal(deviation));
+        // Two recipes may have one name.
         let mut known: HashMap<String, Passes> = HashMap::new();
         let (mut sublayers, mut carried) = (Vec::new(), Vec::new());
         let mut names: Vec<String> = Vec::new();
         for layer in 0..config.layers {
             let recipe = recipe_of(layer)?;
-            let passes = match known.get(&recipe.name) {
-                Some(passes) => passes.clone(),
-                None => known.entry(recipe.name.clone()).or_insert(Passes::new(recipe)?).clone(),
+            let passes = match known.entry(recipe_hash(recipe)) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(new) => new.insert(Passes::new(recipe)?).clone(),
             };
             let how = Stepping::of(recipe, config)?;
             let own: Vec<String> = recipe.program.states.iter().map(|state| state.leaf.name.to_string()).collect();

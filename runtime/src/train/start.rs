@@ -28,9 +28,9 @@ impl Chosen {
         let mut chosen = Chosen { recipes: Vec::new(), texts: Vec::new() };
         let mut said = Outcome::default();
         for name in names {
-            let path = Path::new(name);
-            let (recipe, outcome) = read::recipe(path, color)?;
-            chosen.texts.push(read::source(path, color)?.text.to_string());
+            let source = read::source(Path::new(name), color)?;
+            let (recipe, outcome) = read::recipe_of(&source, color)?;
+            chosen.texts.push(source.text.to_string());
             chosen.recipes.push(recipe);
             said = said.then(outcome);
         }
