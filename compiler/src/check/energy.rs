@@ -153,11 +153,7 @@ impl<'a> Checker<'a> {
             self.diagnostics.push(diagnostic.help(ONE_NUMBER));
             return None;
         }
-        let help = if per_token {
-            "wrap it in sum(...)"
-        } else {
-            ONE_NUMBER
-        };
+        let help = if per_token { "wrap it in sum(...)" } else { ONE_NUMBER };
         let diagnostic = Diagnostic::new(Code::EnergyNotScalar, format!("`{result}` must be {needs}"))
             .at(stmt.value.span, axes::describe_this(has))
             .help(help);

@@ -205,6 +205,10 @@ impl<'a> Checker<'a> {
     }
 
     fn squash(&mut self, name: &Ident, args: &[Arg], span: Span) -> Option<Squash> {
+        if let Some(Arg::Per(per, at)) = args.iter().find(|arg| matches!(arg, Arg::Per(..))) {
+            self.report(misplaced(*per, *at));
+            return None;
+        }
         let given = match args {
             [Arg::Value(ast::Expr { node: ExprKind::Name(given), .. })] => Some(given.as_str()),
             _ => None,

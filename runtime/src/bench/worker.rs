@@ -7,9 +7,9 @@ use crate::problem::{GRAD_OUT, Problem, Size, symbols};
 #[cfg(feature = "candle")]
 use candle_core::{D, DType, Device, Tensor, Var};
 use energyc::check::Recipe;
-use energyc::ir::{Axis, Role};
 use energyc::ir::eval::{Env, evaluate};
 use energyc::ir::sample::Random;
+use energyc::ir::{Axis, Role};
 use energyc::plan::Valid;
 use energyc::primitives::visible::Visible;
 use std::collections::BTreeMap;

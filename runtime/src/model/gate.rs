@@ -23,13 +23,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn new(
-        layout: &mut Layout,
-        prefix: &str,
-        param: &Param,
-        [heads, d]: [usize; 2],
-        deviation: f32,
-    ) -> Gate {
+    pub fn new(layout: &mut Layout, prefix: &str, param: &Param, [heads, d]: [usize; 2], deviation: f32) -> Gate {
         let bias = Start::Constant(if param.leaf.role == Role::Decay { DECAY_BIAS } else { 0.0 });
         let named = |suffix| Named { suffix, ..Named::new(prefix, &param.name) };
         Gate {

@@ -9,8 +9,8 @@ use crate::prelude;
 use crate::program;
 use crate::random::Random;
 use crate::tree::{
-    Compare, Constraint, Each, Entropy, Exponent, Expr, Function, Ingredient, Kind, Optimizer, Pairing, Param, Place, Ratio,
-    Recipe, Size, Value, Values, WriteBack,
+    Compare, Constraint, Each, Entropy, Exponent, Expr, Function, Ingredient, Kind, Optimizer, Pairing, Param, Place,
+    Ratio, Recipe, Size, Value, Values, WriteBack,
 };
 
 /// What a term's sign must be, whatever the inputs.

@@ -54,6 +54,10 @@ impl Point {
         let Point { q, k, v, g, u, numbers, vectors, query_gates, gates, decays, .. } = self;
         [q, k, v, g, u].into_iter().flatten().for_each(&mut *change);
         numbers.values_mut().for_each(&mut *change);
-        [vectors, query_gates, gates, decays].into_iter().flat_map(BTreeMap::values_mut).flatten().for_each(&mut *change);
+        [vectors, query_gates, gates, decays]
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+            .flatten()
+            .for_each(&mut *change);
     }
 }

@@ -5,8 +5,8 @@
 //! fails in the same way takes the recipe's place, until none does.
 
 use crate::tree::{
-    Each, Exponent, Expr, Function, Ingredient, Kind, Method, Optimizer, Pairing, Param, Place, Ratio, Recipe, Statement,
-    Value, Values, Way,
+    Each, Exponent, Expr, Function, Ingredient, Kind, Method, Optimizer, Pairing, Param, Place, Ratio, Recipe,
+    Statement, Value, Values, Way,
 };
 use crate::{generate, prelude};
 use std::time::{Duration, Instant};

@@ -86,8 +86,7 @@ fn extent(param: &Param) -> TokenStream {
 fn kept(subject: &Subject) -> TokenStream {
     let fields: Vec<Ident> = vectors(subject).into_iter().map(|(field, _)| field).collect();
     let numbers = subject.numbers().map(|param| {
-        let (field, at, length) =
-            (names::input_field(&param.leaf), place(subject, &param.name), extent(param));
+        let (field, at, length) = (names::input_field(&param.leaf), place(subject, &param.name), extent(param));
         quote!(#field: &self.numbers[#at..][..#length])
     });
     let numbers: Vec<TokenStream> = numbers.collect();
