@@ -375,6 +375,93 @@ fn gates_and_decays_go_by_the_recipes_names_too() {
     refused(own, &inputs, &[]).says("`g` and `gamma` are the same input");
 }
 
+/// A recipe with a weight per component and a gate of the query, by hand: with p = softmax(−E), E = Σ_e w_e (q − k)_e², F is
+/// −γ log Σ exp(−E) and o = −2 γ Σ p w (q − v).
+const WEIGHTED: &str = "recipe weighted {
+    local     weighted(w = learn(0.5, per component)) where w > 0 { E = sum(w * (q - k)^2) }
+    global    gated(gamma = gate(sigmoid, per query)) { F = -gamma * log(sum(exp(-E))) }
+    optimizer gd;
+}";
+
+/// The direction and the energy of every query, from w along `[H, d_h]`.
+fn weighted(case: Case, arrays: &Arrays, w: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let Case { queries, tokens, head, .. } = case;
+    let (mut directions, mut energies) = (vec![], vec![]);
+    for (i, t) in (0..BATCH * HEADS).flat_map(|i| (0..queries).map(move |t| (i, t))) {
+        let row = |name: &str, n: usize, at: usize| &arrays[name].data[(i * n + at) * head..][..head];
+        let (q, gamma, w) =
+            (row("q", queries, t), arrays["gamma"].data[i * queries + t], &w[i % HEADS * head..][..head]);
+        let energy = |n: usize| -> f64 {
+            let squares = q.iter().zip(row("k", tokens, n)).zip(w).map(|((q, k), w)| w * (q - k).powi(2));
+            squares.sum()
+        };
+        let seen = case.seen(i / HEADS, t);
+        let total: f64 = seen.clone().map(|n| (-energy(n)).exp()).sum();
+        energies.push(if seen.is_empty() { 0.0 } else { -gamma * total.ln() });
+        directions.extend((0..head).map(|e| -> f64 {
+            let part = |n: usize| (-energy(n)).exp() / total * w[e] * (q[e] - row("v", tokens, n)[e]);
+            -2.0 * gamma * seen.clone().map(part).sum::<f64>()
+        }));
+    }
+    (directions, energies)
+}
+
+#[test]
+fn weights_per_component_and_gates_of_queries_have_their_shapes() {
+    let folder = folder();
+    let path = folder.path().join("weighted.recipe");
+    fs::write(&path, WEIGHTED).expect("written");
+    let recipe = path.display().to_string();
+    for (seed, case) in (1..).zip(CASES) {
+        let (queries, head) = (case.queries, case.head);
+        let mut random = Random(40 + seed);
+        let mut inputs = case.inputs("softmax", seed);
+        inputs.remove("T");
+        inputs.insert("gamma".to_string(), array(&[BATCH, HEADS, queries], || 0.2 + 0.7 * random.uniform()));
+        let shape: &[usize] = if case.per_head { &[HEADS, head] } else { &[head] };
+        inputs.insert("w".to_string(), array(shape, || 0.3 + random.uniform()));
+        let per_head = |w: &Array| if case.per_head { w.data.clone() } else { w.data.repeat(HEADS) };
+        let (out, energy) = weighted(case, &inputs, &per_head(&inputs["w"]));
+        let got = apply(&recipe, &inputs, &["--mask", case.mask]);
+        let loss = |inputs: &Arrays| -> f64 {
+            let (out, energy) = weighted(case, inputs, &per_head(&inputs["w"]));
+            let paired = |name: &str, values: &[f64]| -> f64 {
+                let here = inputs[name].data.iter().zip(values).filter(|(g, _)| !g.is_nan());
+                here.map(|(g, x)| g * x).sum()
+            };
+            paired("grad_out", &out) + paired("grad_energy", &energy)
+        };
+        let mut expected = Arrays::from([
+            ("out".to_string(), Array { shape: inputs["q"].shape.clone(), data: out }),
+            ("energy".to_string(), Array { shape: inputs["gamma"].shape.clone(), data: energy }),
+        ]);
+        for name in ["q", "k", "v", "w", "gamma"] {
+            let slope = |i: usize| {
+                let at = |h: f64| {
+                    let mut moved = inputs.clone();
+                    moved.get_mut(name).expect("an input").data[i] += h;
+                    loss(&moved)
+                };
+                (at(1e-5) - at(-1e-5)) / 2e-5
+            };
+            let data = (0..inputs[name].data.len()).map(slope).collect();
+            expected.insert(format!("grad_{name}"), Array { shape: inputs[name].shape.clone(), data });
+        }
+        agree(&format!("{case:?}"), &expected, &got);
+    }
+    let with = |name: &str, shape: &[usize]| {
+        let mut inputs = PLAIN.inputs("softmax", 2);
+        inputs.remove("T");
+        inputs.insert("gamma".to_string(), array(&[BATCH, HEADS, PLAIN.queries], || 0.5));
+        inputs.insert(name.to_string(), array(shape, || -0.5));
+        inputs
+    };
+    refused(&recipe, &with("w", &[]), &[]).says("`w` has the shape []; it has to be [3] or [2, 3]");
+    refused(&recipe, &with("w", &[HEADS]), &[]).says("it has to be [3] or [2, 3]");
+    refused(&recipe, &with("w", &[HEADS, 3]), &[]).says("`w` is -0.5 at [0, 0]; it has to be positive");
+    refused(&recipe, &with("gamma", &[BATCH, HEADS, 5]), &[]).says("it has to be [2, 2, 6]");
+}
+
 #[test]
 fn larger_heads_are_fine() {
     let case = Case { head: 300, queries: 3, tokens: 3, ..PLAIN };

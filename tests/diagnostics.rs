@@ -141,6 +141,8 @@ fn word() -> impl Strategy<Value = String> {
         "sigmoid",
         "per",
         "head",
+        "component",
+        "query",
         "(",
         ")",
         "{",
@@ -204,7 +206,8 @@ fn word() -> impl Strategy<Value = String> {
 
 /// Expressions that parse, right or wrong.
 fn expression() -> impl Strategy<Value = String> {
-    let atoms = ["q", "k", "z", "E", "T", "p", "a", "N", "d_h", "0", "1", "2", "3", "0.5", "1e300", "dot()", "huber()"];
+    let atoms =
+        ["q", "k", "z", "E", "T", "p", "a", "w", "N", "d_h", "0", "1", "2", "3", "0.5", "1e300", "dot()", "huber()"];
     let atom = prop::sample::select(atoms.to_vec()).prop_map(String::from);
     atom.prop_recursive(5, 40, 3, |inner| {
         let unary = ["exp", "log", "sqrt", "abs", "sign", "norm", "sum", "sigmoid", "tanh", "softplus", "grad", "-"];
@@ -251,7 +254,7 @@ proptest! {
     #[test]
     fn random_bodies_never_panic(e in expression(), f in expression(), g in expression(), v in expression()) {
         never_panics(&format!(
-            "recipe r {{ local mine(p = 2, a = learn(1)) {{ let x = {e}; E = x + {f} }}
+            "recipe r {{ local mine(p = 2, a = learn(1), w = learn(1, per component)) {{ let x = {e}; E = x + {f} }}
              global yours(T = {v}) {{ F = {g} }}
              optimizer ours(b = {v}) {{ state s = {v}; let y = {f}; s = {e}; z = z - b * grad(y) }} }}"
         ));

@@ -80,7 +80,7 @@ fn gradient(gpt: &Gpt, weights: &[f32], data: &Sequences, seed: Option<u64>, ene
 }
 
 /// Recipes whose force jumps (it is made of signs): differences see jumps that no gradient has.
-const JUMPS: [&str; 1] = ["l1"];
+const JUMPS: [&str; 2] = ["l1", "weighted_l1"];
 
 /// Every weight's gradient along a random direction against central differences.
 fn check(recipe: &[Recipe], layers: usize, dropout: f64, energy: f64, tolerance: f64) {

@@ -147,7 +147,7 @@ fn calls_function(file: &File, name: &str) -> bool {
                 callee.text == name
                     || args.iter().any(|a| match a {
                         Arg::Value(x) | Arg::Named { value: x, .. } => in_expr(x, name),
-                        Arg::PerHead(_) => false,
+                        Arg::Per(..) => false,
                     })
             }
             ExprKind::If { condition, then, otherwise } => {

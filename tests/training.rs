@@ -276,7 +276,7 @@ fn a_classification_token_learns_without_backpropagation() {
 
 #[test]
 fn a_cache_gives_the_tokens_that_come_without_it() {
-    for recipe in all_shipped() {
+    for recipe in all_shipped().into_iter().chain([read(WEIGHTED_AND_GATED)]) {
         let config = Config {
             layers: 2,
             heads: 2,
@@ -305,6 +305,50 @@ fn a_cache_gives_the_tokens_that_come_without_it() {
         };
         assert_eq!(tokens(true), tokens(false), "{name}");
     }
+}
+
+/// A weight per component and a gate of the query, in a layer with a state.
+const WEIGHTED_AND_GATED: &str = "recipe weighted_and_gated {
+    local weighted(w = learn(1, per head, per component), s = learn(0.5, per component)) {
+        E = norm(w * (q - k))^2 / 2 - dot(s * q, k)
+    }
+    global gated(gamma = gate(sigmoid, per query)) { F = -gamma * log(sum(exp(-E / gamma))) }
+    optimizer momentum(beta = learn(0.5), eta = 0.5);
+}";
+
+#[test]
+fn weights_per_component_and_gates_of_queries_are_trained_and_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    std::fs::write(path.join("mine.recipe"), WEIGHTED_AND_GATED).expect("written");
+    let steps = ["--recipe", "mine.recipe", "train.steps=6", "report.checkpoint_every=3"];
+    for name in ["report.output=whole", "report.output=again"] {
+        let run = energyrun(path, &[&SMALL[..], &steps, &[name]].concat());
+        assert!(run.status.success(), "{}", said(&run));
+    }
+    let last = |run: &str| checkpoint::path(&checkpoint::in_run(&path.join(run)), 6);
+    let loaded = loaded::load(&last("whole")).expect("it loads");
+    let start = loaded.gpt.layout.start(0);
+    let (heads, head) = (loaded.gpt.config.heads, loaded.gpt.config.head);
+    let weights = [
+        ("w", vec![heads, head], Some(1.0)),
+        ("s", vec![head], Some(0.5)),
+        ("gamma.weight", vec![heads, heads * head], None),
+        ("gamma.bias", vec![heads], Some(0.0)),
+    ];
+    for (name, shape, from) in weights {
+        let name = format!("layers.0.attention.{name}");
+        let weight = loaded.gpt.layout.weights().iter().find(|weight| weight.name == name).expect("a weight");
+        let (before, after) = (&start[weight.range.clone()], &loaded.weights[weight.range.clone()]);
+        assert_eq!(weight.shape, shape, "{name}");
+        assert!(from.is_none_or(|from| before.iter().all(|x| *x == from)), "{name} starts at {before:?}");
+        assert!(before.iter().zip(after).all(|(x, y)| x != y), "{name} stays in part: {after:?}");
+    }
+    std::fs::remove_dir_all(last("again")).expect("removed");
+    let resumed = energyrun(path, &["pretrain", "--resume", "again"]);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    let weights = |run: &str| std::fs::read(last(run).join("model.safetensors")).expect("weights");
+    assert!(weights("whole") == weights("again"), "they go on otherwise");
 }
 
 fn energyrun(folder: &Path, arguments: &[&str]) -> Output {

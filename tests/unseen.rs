@@ -96,6 +96,82 @@ const RECIPES: &[(&str, &str)] = &[
         "dot_times_sum",
         "local l() { E = -(dot(q, k) * sum(k)) } global g() { F = sum(sigmoid(E)) + sum(E) } optimizer gd; values tied;",
     ),
+    // A vector along components, in every place one may stand.
+    ("weighted_distance", "local l(w = learn(1, per component)) { E = norm(w * (q - k))^2 / 2 } global lse; optimizer gd;"),
+    (
+        "weighted_norm",
+        "local l(w = learn(1, per head, per component)) { E = norm(w * (q - k)) } global lse; optimizer gd; values tied;",
+    ),
+    (
+        "weighted_abs",
+        "local l(w = learn(0.5, per component)) where w > 0 { E = sum(w * abs(q - k)) } global square_sum; optimizer gd;",
+    ),
+    ("weighted_dot", "local l(w = learn(1, per component)) { E = -dot(w * q, k) } global lse; optimizer gd; values tied;"),
+    (
+        "weighted_root",
+        "local l(w = learn(2, per component)) where w > 0 { E = sqrt(sum(w * (q - k)^2)) } global lse; optimizer gd;",
+    ),
+    (
+        "shifted_and_centred",
+        "local l(w = learn(1, per component)) { let x = q - k + w; E = sum((x - mean(w * x))^2) } global lse; optimizer gd;",
+    ),
+    (
+        "numbers_of_a_vector",
+        "local l(w = learn(1, per component)) { E = norm(w, 3) * dot(q, k) + log(sum(exp(w))) + max(sum(w), dot(w, q)) }
+         global g(u = learn(2, per component)) { F = sum(E^2) / norm(u) + norm(u, 1) } optimizer gd;",
+    ),
+    (
+        "exponentials_of_a_vector",
+        "local l(w = learn(1, per component)) { E = -log(dot(exp(w * q), exp(w - k))) } global lse; optimizer gd;",
+    ),
+    (
+        "weighted_case",
+        "local l(w = learn(1, per component)) { E = sum(if w * q <= k { w^2 * (q - k)^2 } else { tanh(w * k * q) }) }
+         global lse; optimizer gd; values tied;",
+    ),
+    (
+        "weighted_newton",
+        "local l(w = learn(1, per component)) { E = norm(w * (q - k))^2 / 2 } global lse(T = 4);
+         optimizer newton(eps = 1); values tied;",
+    ),
+    (
+        "weighted_series",
+        "local l(w = learn(1, per component)) { E = norm(w * (q - k))^2 / 2 } global lse(T = 4);
+         optimizer newton(solve = taylor(2, alpha = 3), eps = 1);",
+    ),
+    (
+        "radius_of_a_vector",
+        "param w = learn(1, per component); local dot; global lse; optimizer gd; constrain norm(q) = norm(w), norm(k) = 2;",
+    ),
+    (
+        "weighted_decay",
+        "local l(w = learn(1, per component)) { E = dot(w * q, k) }
+         global g(gamma = decay(sigmoid)) { F = -sum(gamma * E^2) / 2 } optimizer gd;",
+    ),
+    // Gates of the query.
+    (
+        "gated_query",
+        "local l(g = gate(sigmoid, per query)) { E = g * norm(q - k)^2 } global lse; optimizer gd; values tied;",
+    ),
+    (
+        "gated_temperature",
+        "local euclidean; global g(gamma = gate(sigmoid, per query), T = learn(2)) where T > 0 {
+         F = -gamma * T * log(sum(exp(-E / (gamma * T)))) } optimizer gd;",
+    ),
+    (
+        "gated_minimum",
+        "local dot; global g(a = gate(sigmoid, per query)) { F = tsallis_min(E, a, 2) } optimizer gd; values tied;",
+    ),
+    (
+        "gated_scan",
+        "local l(w = learn(1, per component), g = gate(sigmoid, per query)) { E = g * dot(w * q, k) }
+         global s(gamma = gate(sigmoid)) { F = -sum(gamma * E^2) / 2 } optimizer gd;",
+    ),
+    (
+        "gated_newton",
+        "local euclidean; global g(gamma = gate(sigmoid, per query)) { F = -gamma * 4 * log(sum(exp(-E / 4))) }
+         optimizer newton(eps = 1); values tied;",
+    ),
 ];
 
 const SIZES: [(usize, usize, usize); 5] = [(5, 5, 4), (1, 1, 3), (2, 7, 3), (50, 50, 2), (6, 6, 1)];

@@ -42,6 +42,7 @@ impl HeadSize {
         let HeadSize { queries, tokens, head } = *self;
         match domain {
             Domain::Scalar => 1,
+            Domain::Vector => head,
             Domain::Key => tokens,
             Domain::KeyVector => tokens * head,
             Domain::Row => queries,

@@ -34,8 +34,8 @@ fn main() {
 
 /// The gradients of a structure as rows of a list.
 fn owned(fields: &[Field]) -> String {
-    let row = |Field { field, name, is_number }: &Field| {
-        format!("                Gradient {{ name: {name:?}, values: gradients.{field}, is_number: {is_number} }},\n")
+    let row = |Field { field, name, is_shared }: &Field| {
+        format!("                Gradient {{ name: {name:?}, values: gradients.{field}, is_shared: {is_shared} }},\n")
     };
     fields.iter().map(row).collect()
 }
@@ -49,8 +49,8 @@ fn kernel(recipe: &Recipe) -> String {
     let inputs: String =
         inputs.iter().map(|(field, input)| format!("            {field}: (call.tensor)({input:?}),\n")).collect();
     let (owned, owned_of_energy) = (owned(&gradients), owned(&energy_gradients));
-    let rows = gradients.iter().map(|Field { field, name, is_number }| {
-        format!("                ({name:?}, &self.gradients.{field}[..], {is_number}),\n")
+    let rows = gradients.iter().map(|Field { field, name, is_shared }| {
+        format!("                ({name:?}, &self.gradients.{field}[..], {is_shared}),\n")
     });
     let lent: String = rows.collect();
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("a build script has OUT_DIR"));

@@ -6,10 +6,10 @@
 use crate::mask::Mask;
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, Size, symbols};
 use crate::tensors::{LENGTHS, Tensor, Tensors};
-use energyc::check::recipe::{Param, ParamValue, Recipe, Values};
+use energyc::check::recipe::{Param, Recipe, Values};
 use energyc::diagnostic::nearest;
 use energyc::ir::eval::Env;
-use energyc::ir::{Role, Sign, traverse};
+use energyc::ir::{Axis, Role, Sign, traverse};
 use energyc::kernel::users;
 use energyc::primitives::visible::Visible;
 use energyc::verify::samples::number;
@@ -55,9 +55,11 @@ enum Kind<'r> {
     GradEnergy,
     /// A number per token.
     Gate,
+    /// A number per query.
+    QueryGate,
     /// A factor per step.
     Decay,
-    /// One number, or one per head.
+    /// One number or vector, or one per head.
     Parameter(&'r Param),
 }
 
@@ -91,7 +93,8 @@ pub fn input(recipe: &Recipe, mask: Mask, mut file: Tensors) -> Result<Input, St
             given.push(Given { name, input: entry.name.to_string(), shape: tensor.shape.clone() });
         }
         let values = match entry.kind {
-            Kind::Parameter(_) if tensor.shape.is_empty() => vec![tensor.data[0]; size.heads],
+            // One for all heads.
+            Kind::Parameter(_) if tensor.shape.len() < entry.shape(size).len() => tensor.data.repeat(size.heads),
             _ => tensor.data,
         };
         tensors.insert(entry.name.to_string(), values);
@@ -117,6 +120,7 @@ fn entries(recipe: &Recipe) -> Vec<Entry<'_>> {
         let is_free = |alias: &str| recipe.param(alias).is_none();
         let is_only = recipe.params.iter().filter(|other| other.leaf.role == param.leaf.role).count() == 1;
         let (alias, kind) = match param.leaf.role {
+            Role::Gate if param.value.is_of_query() => (Some("gamma"), Kind::QueryGate),
             Role::Gate => (Some("gamma"), Kind::Gate),
             Role::Decay => (Some("decay"), Kind::Decay),
             _ => (None, Kind::Parameter(param)),
@@ -209,7 +213,7 @@ impl Entry<'_> {
     /// How many positions a tensor of this kind has; parameters have none.
     fn positions(&self, size: Size) -> Option<usize> {
         match self.kind {
-            Kind::Queries | Kind::GradOut | Kind::GradEnergy => Some(size.queries),
+            Kind::Queries | Kind::GradOut | Kind::GradEnergy | Kind::QueryGate => Some(size.queries),
             Kind::Tokens | Kind::Gate | Kind::Decay => Some(size.tokens),
             Kind::Parameter(_) => None,
         }
@@ -219,6 +223,7 @@ impl Entry<'_> {
         let Size { batch, heads, head, .. } = size;
         match (self.kind, self.positions(size)) {
             (Kind::Queries | Kind::Tokens | Kind::GradOut, Some(positions)) => vec![batch, heads, positions, head],
+            (Kind::Parameter(param), _) if param.leaf.axes.contains(&Axis::E) => vec![heads, head],
             (_, Some(positions)) => vec![batch, heads, positions],
             (_, None) => vec![heads],
         }
@@ -228,7 +233,10 @@ impl Entry<'_> {
     fn without(&self, size: Size) -> Result<Option<Vec<f32>>, String> {
         match self.kind {
             Kind::GradOut | Kind::GradEnergy => Ok(None),
-            Kind::Parameter(param) => Ok(initial(param, size).map(|value| vec![value; size.heads])),
+            Kind::Parameter(param) => {
+                let length = self.shape(size).iter().product();
+                Ok(initial(param, size).map(|value| vec![value; length]))
+            }
             _ => {
                 let name = self.alias.unwrap_or(&self.file);
                 Err(format!("`{name}` is missing; it has the shape {:?}", self.shape(size)))
@@ -240,8 +248,12 @@ impl Entry<'_> {
         let wanted = self.shape(size);
         match self.kind {
             _ if wanted == shape => Ok(()),
-            Kind::Parameter(_) if shape.is_empty() => Ok(()),
-            Kind::Parameter(_) => Err(format!("`{name}` has the shape {shape:?}; it has to be [] or {wanted:?}")),
+            // All heads may share it.
+            Kind::Parameter(_) if shape == &wanted[1..] => Ok(()),
+            Kind::Parameter(_) => {
+                let shared = &wanted[1..];
+                Err(format!("`{name}` has the shape {shape:?}; it has to be {shared:?} or {wanted:?}"))
+            }
             _ => Err(format!("`{name}` has the shape {shape:?}; it has to be {wanted:?}")),
         }
     }
@@ -249,7 +261,7 @@ impl Entry<'_> {
     /// Overwrites what is absent with something harmless.
     fn blank(&self, data: &mut [f32], size: Size, lengths: &[usize]) {
         let Some(positions) = self.positions(size) else { return };
-        let harmless = if matches!(self.kind, Kind::Gate | Kind::Decay) { 1.0 } else { 0.0 };
+        let harmless = if matches!(self.kind, Kind::Gate | Kind::QueryGate | Kind::Decay) { 1.0 } else { 0.0 };
         let width = data.len() / (size.all_heads() * positions);
         for (head, values) in data.chunks_mut(positions * width).enumerate() {
             // Positions count from the end: the last query stands at the last token.
@@ -263,7 +275,7 @@ impl Entry<'_> {
         let (fits, wanted): (fn(f32) -> bool, &str) = match self.kind {
             Kind::Decay => (|x| x > 0.0 && x <= 1.0, "between 0 and 1"),
             // A gate that is all but closed rounds to 0.
-            Kind::Gate => (|x| x >= 0.0, "positive"),
+            Kind::Gate | Kind::QueryGate => (|x| x >= 0.0, "positive"),
             Kind::Parameter(param) if shapes_energy(recipe, param) => promise(param.leaf.sign),
             _ => return Ok(()),
         };
@@ -282,12 +294,7 @@ impl Entry<'_> {
 
 /// The value a parameter starts with.
 fn initial(param: &Param, size: Size) -> Option<f32> {
-    match &param.value {
-        ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. } => {
-            Some(number(value, &Env::new(symbols(size))) as f32)
-        }
-        ParamValue::Gate(_) | ParamValue::Decay(_) => None,
-    }
+    param.value.start().map(|value| number(value, &Env::new(symbols(size))) as f32)
 }
 
 /// Whether an energy or a constraint has the parameter in it; what only scales a step may have any sign.

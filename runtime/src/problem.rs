@@ -21,8 +21,8 @@ pub fn symbols(size: Size) -> Sizes {
 /// One call of a kernel.
 ///
 /// Inputs go by name: `q`, `k`, `v` and the cotangent [`GRAD_OUT`] are `[B,H,N,d_h]`, the cotangent [`GRAD_ENERGY`] is
-/// `[B,H,N]`; parameters go by their names in the recipe: numbers are `[H]`, gates and the per-step factors of decays
-/// `[B,H,N]`. Vectors with a constraint are given before they are brought to their length.
+/// `[B,H,N]`; parameters go by their names in the recipe: numbers are `[H]`, weights per component `[H,d_h]`, gates and the
+/// per-step factors of decays `[B,H,N]`, gates of queries with the queries' N. Vectors with a constraint are given before they are brought to their length.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub size: Size,
@@ -64,8 +64,8 @@ impl Problem {
     /// If there is no such parameter.
     pub fn parameter(&self, name: &str, head: usize) -> &[f32] {
         let tensor = self.tensors.get(name).unwrap_or_else(|| panic!("the problem has no `{name}`"));
-        let head = head % self.size.heads;
-        &tensor[head..=head]
+        let (head, length) = (head % self.size.heads, tensor.len() / self.size.heads);
+        &tensor[head * length..(head + 1) * length]
     }
 
     pub fn visible_to(&self, head: usize) -> &Visible {

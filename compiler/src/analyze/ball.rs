@@ -6,7 +6,7 @@
 
 use super::draws::{self, Ball, SHAPES};
 use crate::check::inputs;
-use crate::check::recipe::{Constraint, Origin, Param, ParamValue, Recipe};
+use crate::check::recipe::{Constraint, Each, Origin, Param, ParamValue, Recipe};
 use crate::derive::unused;
 use crate::ir::eval::{Env, Sizes, evaluate};
 use crate::ir::sample::{Random, sample};
@@ -31,7 +31,7 @@ pub fn on_the_sphere(recipe: &Recipe) -> (Recipe, Ball) {
         given => {
             let leaf = radius(recipe);
             // Any radius will do.
-            let value = ParamValue::Learn { init: Expr::one(), per_head: false };
+            let value = ParamValue::Learn { init: Expr::one(), each: Each::default() };
             let name = leaf.name.to_string();
             params.push(Param { name, value, leaf: leaf.clone(), origin: Origin::Recipe });
             let free = |vector| Constraint { vector, radius: Expr::leaf(leaf.clone()) };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::axes;
 use super::definition::collect_names;
 use super::inputs;
 use super::recipe::{Constraint, Origin, ParamValue};
@@ -52,8 +53,12 @@ impl Checker<'_> {
         let mut scope = self.radius_scope(&comparison.right, params);
         let radius = self.term(&comparison.right, &mut scope)?.expr;
         if radius.sign() != Sign::Positive || !radius.axes().is_empty() {
+            let is = match radius.axes().is_empty() {
+                true => "not known to be positive".to_string(),
+                false => axes::describe_this(radius.axes()),
+            };
             let diagnostic = Diagnostic::new(Code::BadConstraint, "a length must be a positive number")
-                .at(comparison.right.span, "not known to be positive");
+                .at(comparison.right.span, is);
             self.report(diagnostic);
             return None;
         }

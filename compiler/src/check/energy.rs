@@ -12,6 +12,8 @@ use crate::syntax::ast::{Arg, Ident, Kind, Stmt, StmtKind};
 /// How deep ingredients may call one another.
 const MAX_CALL_DEPTH: usize = 32;
 
+const ONE_NUMBER: &str = "`norm(x)`, `dot(x, y)` and `sum(x)` turn components into one number";
+
 /// What an ingredient assigns.
 pub fn result_name(kind: Kind) -> &'static str {
     match kind {
@@ -139,11 +141,19 @@ impl<'a> Checker<'a> {
             return Some(value);
         }
         let needs = if kind == Kind::Global { "one number per query" } else { "one number per attended token" };
-        let help = if per_token {
-            "wrap it in sum(...)"
-        } else {
-            "`norm(x)`, `dot(x, y)` and `sum(x)` turn components into one number"
-        };
+        // Only a parameter brings components into a global energy; it stands in the file even if the energy does not.
+        if kind == Kind::Global
+            && let Some(entry) = self.params.vector_in(&value.expr)
+        {
+            let message = format!("`{result}` must be {needs}, but `{}` is a number per component", entry.param.name);
+            let mut diagnostic = Diagnostic::new(Code::EnergyNotScalar, message).at(entry.site, "components");
+            if self.foreign.is_none() {
+                diagnostic = diagnostic.also(stmt.value.span, axes::describe_this(has));
+            }
+            self.diagnostics.push(diagnostic.help(ONE_NUMBER));
+            return None;
+        }
+        let help = if per_token { "wrap it in sum(...)" } else { ONE_NUMBER };
         let diagnostic = Diagnostic::new(Code::EnergyNotScalar, format!("`{result}` must be {needs}"))
             .at(stmt.value.span, axes::describe_this(has))
             .help(help);

@@ -251,7 +251,7 @@ impl Checker<'_> {
             self.report(Diagnostic::new(Code::AxisMismatch, message).at(energy.span, axes::describe(e.expr.axes())));
             return None;
         }
-        if axes::has_tokens(t.expr.axes()) {
+        if axes::has_tokens(t.expr.axes()) || axes::has_components(t.expr.axes()) {
             let message = format!("`{}` takes one temperature for all attended tokens", name.text);
             self.report(
                 Diagnostic::new(Code::AxisMismatch, message).at(temperature.span, axes::describe(t.expr.axes())),

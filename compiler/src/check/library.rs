@@ -234,6 +234,6 @@ pub fn visit<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
 pub fn value_of(arg: &Arg) -> Option<&Expr> {
     match arg {
         Arg::Value(value) | Arg::Named { value, .. } => Some(value),
-        Arg::PerHead(_) => None,
+        Arg::Per(..) => None,
     }
 }

@@ -21,8 +21,8 @@ mod term;
 mod value;
 
 pub use recipe::{
-    Constraint, Ingredients, Method, Origin, Param, ParamValue, Preconditioner, Program, Recipe, Squash, State, Tokens,
-    Used, Values, WriteBack,
+    Constraint, Each, Ingredients, Method, Origin, Param, ParamValue, Preconditioner, Program, Recipe, Squash, State,
+    Tokens, Used, Values, Whose, WriteBack,
 };
 
 use crate::diagnostic::{Code, Diagnostic};

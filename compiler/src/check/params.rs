@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::recipe::{Origin, Param, ParamValue};
+use super::recipe::{Origin, Param, ParamValue, Whose};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Axis, Expr, Leaf, Rational, Role, Sign, traverse};
 use crate::span::Span;
@@ -82,6 +82,12 @@ impl Params {
         self.get(&leaf.name).filter(|_| is_param)
     }
 
+    /// The parameter in the term that is a number per component.
+    pub fn vector_in(&self, e: &Expr) -> Option<&Entry> {
+        let entries = traverse::inputs(e).into_iter().filter_map(|leaf| self.of_leaf(&leaf));
+        entries.into_iter().find(|entry| entry.param.leaf.axes.contains(&Axis::E))
+    }
+
     /// The term with every parameter that has a known number replaced by it; those are structural from now on.
     pub fn make_structural(&mut self, e: &Expr) -> Expr {
         let mut found = Vec::new();
@@ -103,11 +109,7 @@ impl Params {
 
     /// The term with parameters at their values or initial values: a term over sizes, if there are no gates in it.
     pub fn at_start(&self, e: &Expr) -> Expr {
-        traverse::substitute_leaves(e, &mut |leaf| match &self.of_leaf(leaf)?.param.value {
-            ParamValue::Fixed(value) => Some(value.clone()),
-            ParamValue::Learn { init, .. } => Some(init.clone()),
-            ParamValue::Gate(_) | ParamValue::Decay(_) => None,
-        })
+        traverse::substitute_leaves(e, &mut |leaf| self.of_leaf(leaf)?.param.value.start().cloned())
     }
 
     fn in_order(&self) -> Vec<&Entry> {
@@ -151,11 +153,12 @@ fn number(value: &ParamValue) -> Option<Rational> {
 fn leaf_of(name: &str, value: &ParamValue, promised: Option<Sign>, ordinal: u16) -> Leaf {
     let (role, axes, sign): (_, &[Axis], _) = match value {
         ParamValue::Fixed(value) => (Role::Param, &[], promised.unwrap_or(Sign::Unknown).meet(value.sign())),
-        ParamValue::Learn { init, .. } => {
+        ParamValue::Learn { init, each } => {
             let at_start = if init.sign() == Sign::Positive { Sign::Positive } else { Sign::Unknown };
-            (Role::Param, &[], promised.unwrap_or(at_start))
+            (Role::Param, if each.component { &[Axis::E] } else { &[] }, promised.unwrap_or(at_start))
         }
-        ParamValue::Gate(_) => (Role::Gate, &[Axis::N], Sign::Positive),
+        ParamValue::Gate(_, Whose::Token) => (Role::Gate, &[Axis::N], Sign::Positive),
+        ParamValue::Gate(_, Whose::Query) => (Role::Gate, &[Axis::T], Sign::Positive),
         ParamValue::Decay(_) => (Role::Decay, &[Axis::T, Axis::N], Sign::Positive),
     };
     Leaf::new(role, ordinal, name, axes, sign)

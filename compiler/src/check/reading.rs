@@ -109,8 +109,10 @@ impl<'a> Checker<'a> {
     fn one_step_for_all(&mut self, part: Part, program: &Program) {
         for param in self.params.symbolic() {
             let kind = match param.value {
-                ParamValue::Gate(_) | ParamValue::Decay(_) => "a number per attended token",
-                ParamValue::Learn { per_head: true, .. } if program.mentions(&param.leaf) => "a number per head",
+                ref value if value.is_of_query() => "a number per query",
+                ParamValue::Gate(..) | ParamValue::Decay(_) => "a number per attended token",
+                ParamValue::Learn { each, .. } if each.component => "a number per component",
+                ParamValue::Learn { each, .. } if each.head && program.mentions(&param.leaf) => "a number per head",
                 _ => continue,
             };
             let is_own = param.origin == Origin::Ingredient(Kind::Optimizer);

@@ -4,6 +4,7 @@
 use crate::ir::{Expr, Leaf, Rational};
 use crate::span::Span;
 pub use crate::syntax::ast::CompareOp;
+use crate::syntax::ast::Per;
 pub use crate::syntax::ast::{Kind, TokensMode as Tokens, ValuesMode as Values, WriteBackMode as WriteBack};
 
 /// A checked recipe.
@@ -60,11 +61,44 @@ pub enum ParamValue {
     /// A term over sizes.
     Fixed(Expr),
     /// Learned, starting at a term over sizes.
-    Learn { init: Expr, per_head: bool },
-    /// A number per attended token, computed from it.
-    Gate(Squash),
+    Learn { init: Expr, each: Each },
+    /// A number per token, computed from it.
+    Gate(Squash, Whose),
     /// A number per pair: the product of per-step factors between the attended token and the query.
     Decay(Squash),
+}
+
+/// What a learned parameter has a number of its own for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Each {
+    pub head: bool,
+    /// Every component of a head: the parameter is a vector.
+    pub component: bool,
+}
+
+impl Each {
+    pub const HEAD: Each = Each { head: true, component: false };
+
+    /// How many numbers there are in so many heads, and of them in each.
+    pub fn shape(self, heads: usize, components: usize) -> Vec<usize> {
+        let extents = [(self.head, heads), (self.component, components)];
+        extents.into_iter().filter(|(is_own, _)| *is_own).map(|(_, length)| length).collect()
+    }
+
+    /// The same in the language: `, per head, per component`.
+    pub fn marks(self) -> String {
+        let extents = [(self.head, Per::Head), (self.component, Per::Component)];
+        extents.iter().filter(|(is_own, _)| *is_own).map(|(_, per)| format!(", per {}", per.as_str())).collect()
+    }
+}
+
+/// The token a gate is computed from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Whose {
+    /// Every attended token has one.
+    Token,
+    /// Every query has one, of its own token.
+    Query,
 }
 
 /// What brings a gate into (0, 1).
@@ -201,6 +235,21 @@ impl Preconditioner {
             scale: self.scale.as_ref().map(&term),
             span: self.span,
         }
+    }
+}
+
+impl ParamValue {
+    /// The term over sizes that a number is, or starts at.
+    pub fn start(&self) -> Option<&Expr> {
+        match self {
+            ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. } => Some(value),
+            ParamValue::Gate(..) | ParamValue::Decay(_) => None,
+        }
+    }
+
+    /// Whether it is a gate of the query's own token.
+    pub fn is_of_query(&self) -> bool {
+        matches!(self, ParamValue::Gate(_, Whose::Query))
     }
 }
 

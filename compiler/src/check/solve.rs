@@ -213,15 +213,20 @@ impl Checker<'_> {
                 let site = self.foreign.unwrap_or(value.span);
                 self.declare(&name.text, param, None, Origin::Ingredient(Kind::Optimizer), site)?.expr
             }
-            Given::Param(_) => {
+            Given::Param(param) => {
                 let message = format!("`{}` cannot differ from token to token", name.text);
-                self.report(Diagnostic::new(Code::BadValue, message).at(value.span, "a number per attended token"));
+                let is = if param.is_of_query() { "a number per query" } else { "a number per attended token" };
+                self.report(Diagnostic::new(Code::BadValue, message).at(value.span, is));
                 return None;
             }
         };
         if number.is_zero() || !number.axes().is_empty() || is_no_vector(&number) {
             let message = format!("`{}` needs a number other than 0", name.text);
-            self.report(Diagnostic::new(Code::ParameterDomain, message).at(value.span, "not such a number"));
+            let is = match number.axes().is_empty() {
+                true => "not such a number".to_string(),
+                false => axes::describe_this(number.axes()),
+            };
+            self.report(Diagnostic::new(Code::ParameterDomain, message).at(value.span, is));
             return None;
         }
         Some(number)

@@ -225,11 +225,33 @@ impl<'a> Checker<'a> {
 
     fn name(&mut self, name: &str, span: Span, scope: &Scope) -> Option<Value> {
         match scope.names.get(name) {
+            Some(Some(value)) if scope.place == Place::Optimizer && value.expr.has_axis(Axis::E) => {
+                self.refuse_vector(name, value, span);
+                None
+            }
             Some(value) => value.clone(),
             None => {
                 self.report(unknown_name(name, span, scope));
                 None
             }
+        }
+    }
+
+    /// An optimizer moves the whole token, which has other components than a head.
+    fn refuse_vector(&mut self, name: &str, value: &Value, span: Span) {
+        let message = format!("an optimizer cannot use `{name}`, a number per component of a head");
+        let diagnostic = Diagnostic::new(Code::AxisMismatch, message);
+        let help = "leave out `per component`; a local energy is about the components of a head";
+        // It is the fault of the value, which stands in the file even if the optimizer does not.
+        match self.params.vector_in(&value.expr) {
+            Some(entry) if self.foreign.is_some() => {
+                self.diagnostics.push(diagnostic.at(entry.site, "these are components").help(help));
+            }
+            Some(entry) => {
+                let diagnostic = diagnostic.also(entry.site, "these are components");
+                self.diagnostics.push(diagnostic.at(span, "moves the whole token, all heads at once").help(help));
+            }
+            None => self.report(diagnostic.at(span, "these are components").help(help)),
         }
     }
 
@@ -350,7 +372,8 @@ impl<'a> Checker<'a> {
             let is = match &entry.param.value {
                 ParamValue::Fixed(_) => "depends on a size",
                 ParamValue::Learn { .. } => "is learned",
-                ParamValue::Gate(_) | ParamValue::Decay(_) => "is different for every token",
+                value if value.is_of_query() => "is different for every query",
+                ParamValue::Gate(..) | ParamValue::Decay(_) => "is different for every token",
             };
             let mut diagnostic = new(format!("`{name}` {is}")).at(entry.site, format!("this {is}"));
             if self.foreign.is_none() {

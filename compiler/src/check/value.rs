@@ -8,13 +8,13 @@ use num_traits::Zero;
 use super::domain;
 use super::inputs;
 use super::library::{Entry, visit};
-use super::recipe::{Condition, Origin, ParamValue, Squash};
+use super::recipe::{Condition, Each, Origin, ParamValue, Squash, Whose};
 use super::solve::{is_way, no_way};
 use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Expr, Rational, Sign, rational};
 use crate::span::Span;
-use crate::syntax::ast::{self, Arg, CompareOp, ExprKind, Ident, Kind, Param};
+use crate::syntax::ast::{self, Arg, CompareOp, ExprKind, Ident, Kind, Param, Per};
 use crate::syntax::{print_comparison, print_expr};
 
 /// Why an ingredient is looked at.
@@ -105,11 +105,8 @@ impl<'a> Checker<'a> {
         let mut given: HashMap<String, &ast::Expr> = HashMap::new();
         for (place, arg) in args.iter().enumerate() {
             let (param, value, span) = match arg {
-                Arg::PerHead(span) => {
-                    let diagnostic = Diagnostic::new(Code::BadValue, "`per head` belongs inside `learn(…)`")
-                        .at(*span, "")
-                        .help("write `learn(1, per head)`");
-                    self.report(diagnostic);
+                Arg::Per(per, span) => {
+                    self.report(misplaced(*per, *span));
                     continue;
                 }
                 Arg::Named { name: param, value } => {
@@ -164,29 +161,54 @@ impl<'a> Checker<'a> {
         };
         match name.text.as_str() {
             "learn" => self.learned(args, expr.span).map(Given::Param),
-            "gate" => self.squash(name, args, expr.span).map(|squash| Given::Param(ParamValue::Gate(squash))),
+            "gate" => {
+                let is_of_query = matches!(args.last(), Some(Arg::Per(Per::Query, _)));
+                let (whose, squash) = match is_of_query {
+                    true => (Whose::Query, &args[..args.len() - 1]),
+                    false => (Whose::Token, &args[..]),
+                };
+                let squash = self.squash(name, squash, expr.span)?;
+                Some(Given::Param(ParamValue::Gate(squash, whose)))
+            }
             "decay" => self.squash(name, args, expr.span).map(|squash| Given::Param(ParamValue::Decay(squash))),
             _ => self.term(expr, scope).map(Given::Term),
         }
     }
 
     fn learned(&mut self, args: &[Arg], span: Span) -> Option<ParamValue> {
-        let (init, per_head) = match args {
-            [Arg::Value(init)] => (init, false),
-            [Arg::Value(init), Arg::PerHead(_)] => (init, true),
-            _ => {
-                let diagnostic = Diagnostic::new(Code::WrongArity, "`learn` takes the value to start from")
-                    .at(span, "")
-                    .help("write `learn(1)` or `learn(1, per head)`");
-                self.report(diagnostic);
+        let [Arg::Value(init), marks @ ..] = args else {
+            self.report(wrong_learn(span));
+            return None;
+        };
+        let mut each = Each::default();
+        for mark in marks {
+            let (own, of, at) = match mark {
+                Arg::Per(Per::Head, at) => (&mut each.head, Per::Head, at),
+                Arg::Per(Per::Component, at) => (&mut each.component, Per::Component, at),
+                Arg::Per(Per::Query, at) => {
+                    self.report(misplaced(Per::Query, *at));
+                    return None;
+                }
+                Arg::Value(_) | Arg::Named { .. } => {
+                    self.report(wrong_learn(span));
+                    return None;
+                }
+            };
+            if std::mem::replace(own, true) {
+                let message = format!("`per {}` is given twice", of.as_str());
+                self.report(Diagnostic::new(Code::DuplicateParameter, message).at(*at, "given before"));
                 return None;
             }
-        };
+        }
         let value = self.term(init, &mut Scope::new(Place::Value))?;
-        Some(ParamValue::Learn { init: value.expr, per_head })
+        Some(ParamValue::Learn { init: value.expr, each })
     }
 
     fn squash(&mut self, name: &Ident, args: &[Arg], span: Span) -> Option<Squash> {
+        if let Some(Arg::Per(per, at)) = args.iter().find(|arg| matches!(arg, Arg::Per(..))) {
+            self.report(misplaced(*per, *at));
+            return None;
+        }
         let given = match args {
             [Arg::Value(ast::Expr { node: ExprKind::Name(given), .. })] => Some(given.as_str()),
             _ => None,
@@ -368,6 +390,24 @@ fn promised_sign(name: &str, conditions: &[ast::Comparison]) -> Option<Sign> {
         }
     });
     signs.reduce(Sign::meet)
+}
+
+fn wrong_learn(span: Span) -> Diagnostic {
+    Diagnostic::new(Code::WrongArity, "`learn` takes the value to start from")
+        .at(span, "")
+        .help("write `learn(1)` or `learn(1, per head)`; `per component` may stand there too")
+}
+
+/// A mark where it marks nothing.
+fn misplaced(per: Per, span: Span) -> Diagnostic {
+    let (call, example) = match per {
+        Per::Head => ("learn", "learn(1, per head)"),
+        Per::Component => ("learn", "learn(1, per component)"),
+        Per::Query => ("gate", "gate(sigmoid, per query)"),
+    };
+    Diagnostic::new(Code::BadValue, format!("`per {}` belongs inside `{call}(…)`", per.as_str()))
+        .at(span, "")
+        .help(format!("write `{example}`"))
 }
 
 fn missing_argument(entry: &Entry, param: &Ident, site: Span) -> Diagnostic {

@@ -3,7 +3,7 @@
 use super::update;
 use crate::calculus::Meaning;
 use crate::check::inputs;
-use crate::check::recipe::{ParamValue, Recipe, Values};
+use crate::check::recipe::{ParamValue, Recipe, Values, Whose};
 use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Kink, Named, StepBackward};
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, rational, traverse};
 use crate::notation::Writer;
@@ -239,14 +239,22 @@ fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
         let value = |e: &Expr| Writer::default().write(e);
         match &param.value {
             ParamValue::Fixed(e) => Line::note("{} = {}", &[name, value(e)]),
-            ParamValue::Learn { init, per_head: true } => {
-                Line::note("{} is learned, one a head, from {}", &[name, value(init)])
+            ParamValue::Learn { init, each } => {
+                let one = match (each.head, each.component) {
+                    (false, false) => "",
+                    (true, false) => " one a head,",
+                    (false, true) => " one a component,",
+                    (true, true) => " one a head and component,",
+                };
+                Line::note(&format!("{{}} is learned,{one} from {{}}"), &[name, value(init)])
             }
-            ParamValue::Learn { init, per_head: false } => Line::note("{} is learned, from {}", &[name, value(init)]),
-            ParamValue::Gate(squash) => Line::note(
+            ParamValue::Gate(squash, Whose::Token) => Line::note(
                 &format!("{{}} is a {} gate of token {{}}, in (0, 1)", squash.as_str()),
                 &[at_i, Math::symbol("i")],
             ),
+            ParamValue::Gate(squash, Whose::Query) => {
+                Line::note(&format!("{{}} is a {} gate of the query's token, in (0, 1)", squash.as_str()), &[name])
+            }
             ParamValue::Decay(squash) => Line::note(
                 &format!(
                     "{{}} is the product of the {} decays of the tokens after {{}} up to the query, in (0, 1)",

@@ -1,6 +1,6 @@
 //! Matching parameters: by name, then by role and order; both recipes are rewritten over the shared inputs.
 
-use crate::check::recipe::{Origin, Param, ParamValue, Program, Recipe, State};
+use crate::check::recipe::{Origin, Param, ParamValue, Program, Recipe, State, Whose};
 use crate::ir::{Expr, Leaf, traverse};
 
 /// Two recipes over the same inputs, and what the match assumed.
@@ -113,9 +113,9 @@ fn value_text(recipe: &Recipe, param: &Param) -> String {
     match (written, &param.value) {
         (Some((_, text)), _) if param.origin != Origin::Recipe => text.clone(),
         (_, ParamValue::Fixed(e)) => e.to_string(),
-        (_, ParamValue::Learn { init, per_head: true }) => format!("learn({init}, per head)"),
-        (_, ParamValue::Learn { init, per_head: false }) => format!("learn({init})"),
-        (_, ParamValue::Gate(squash)) => format!("gate({})", squash.as_str()),
+        (_, ParamValue::Learn { init, each }) => format!("learn({init}{})", each.marks()),
+        (_, ParamValue::Gate(squash, Whose::Token)) => format!("gate({})", squash.as_str()),
+        (_, ParamValue::Gate(squash, Whose::Query)) => format!("gate({}, per query)", squash.as_str()),
         (_, ParamValue::Decay(squash)) => format!("decay({})", squash.as_str()),
     }
 }

@@ -216,7 +216,7 @@ impl<'g> Fusion<'g> {
     fn find_row_differences(&mut self) {
         for &id in &self.maps {
             let Some(OfDifference { function, a, b }) = self.of_difference(id) else { continue };
-            let is_row = |id: Id| Domain::of(self.graph.axes(id)) == Domain::RowVector && !self.is_map(id);
+            let is_row = |id: Id| self.has(id, Axis::E) && !self.has(id, Axis::N) && !self.is_map(id);
             let differs = |id: Id| self.has(id, Axis::N) && self.has(id, Axis::E);
             self.nodes[id.index()].by_row = match (is_row(a) && differs(b), is_row(b) && differs(a)) {
                 (true, _) => Some(ByRow { function, row: a, tokens: b, is_flipped: false }),
@@ -302,7 +302,8 @@ impl<'g> Fusion<'g> {
                 _ => false,
             };
             let domain = Domain::of(self.graph.axes(*id));
-            !self.is_map(*id) && !is_one && matches!(domain, Domain::RowVector | Domain::Tile | Domain::Key)
+            let is_apart = matches!(domain, Domain::Vector | Domain::RowVector | Domain::Tile | Domain::Key);
+            !self.is_map(*id) && !is_one && is_apart
         };
         let mut spread: Vec<Id> = operands.filter(is_spread).collect();
         spread.sort();

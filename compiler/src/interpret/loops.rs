@@ -171,7 +171,7 @@ impl<T: Real> Machine<'_, '_, T> {
         };
         let factor = |id: Id| match fusion.by_row(id) {
             Some(by_row) if !fusion.is_register(id) => Factor::Compared(self.compared(by_row, fusion)),
-            _ if Domain::of(self.graph.axes(id)) == Domain::RowVector => Factor::Row(self.source(id, fusion)),
+            _ if !self.graph[id].has(Axis::N) => Factor::Row(self.source(id, fusion)),
             _ => Factor::Tokens(self.source(id, fusion)),
         };
         let mut vectors: Vec<Factor<T>> = vectors.into_iter().map(factor).collect();
@@ -228,6 +228,7 @@ impl<T: Real> Machine<'_, '_, T> {
         let HeadSize { tokens, head, .. } = self.size;
         match l.domain {
             Domain::Scalar => self.stretch(l, &self.at(0, 0, 1)),
+            Domain::Vector => self.stretch(l, &self.at(0, 0, head)),
             Domain::Key => self.stretch(l, &self.at(0, 0, tokens)),
             Domain::KeyVector => (0..tokens).for_each(|n| self.stretch(l, &self.at(0, n, head))),
             Domain::Row | Domain::RowVector | Domain::Tile | Domain::Triple => {

@@ -155,6 +155,7 @@ impl Sources<'_> {
         let of_tokens = if is_along_tokens { Extent::Run } else { Extent::One };
         match Domain::of(self.graph.axes(id)) {
             Domain::Scalar => fixed,
+            Domain::Vector => Entries { extent: Extent::Head, ..fixed },
             Domain::Row => by_row(1),
             Domain::RowVector => Entries { extent: Extent::Head, ..by_row(self.head) },
             Domain::Key => Entries { per_token: 1, extent: of_tokens, ..fixed },

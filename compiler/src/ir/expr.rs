@@ -25,9 +25,9 @@ use std::sync::{Arc, Weak};
 pub enum Role {
     /// `N`, `d`, `d_h`, `H`.
     Size,
-    /// A parameter of the recipe.
+    /// A parameter of the recipe: a number, or one per component.
     Param,
-    /// γ_i, a number per attended token.
+    /// γ_i, a number per attended token, or γ, one per query.
     Gate,
     /// γ_{t,i}, the product of per-step factors between i and t.
     Decay,

@@ -1,6 +1,6 @@
 //! The key of a recipe: a hash of what it means, whatever it is called and however its file is laid out.
 
-use crate::check::recipe::{Method, Param, ParamValue, Recipe};
+use crate::check::recipe::{Method, Param, ParamValue, Recipe, Whose};
 
 /// 128 bits in hexadecimal. Recipes with the same key have the same kernel and the same layer.
 pub fn recipe_hash(recipe: &Recipe) -> String {
@@ -36,8 +36,9 @@ fn canonical(recipe: &Recipe) -> String {
 fn param(param: &Param) -> String {
     let value = match &param.value {
         ParamValue::Fixed(e) => format!("fixed {e}"),
-        ParamValue::Learn { init, per_head } => format!("learn {init} {per_head}"),
-        ParamValue::Gate(squash) => format!("gate {}", squash.as_str()),
+        ParamValue::Learn { init, each } => format!("learn {init}{}", each.marks()),
+        ParamValue::Gate(squash, Whose::Token) => format!("gate {}", squash.as_str()),
+        ParamValue::Gate(squash, Whose::Query) => format!("gate {}, per query", squash.as_str()),
         ParamValue::Decay(squash) => format!("decay {}", squash.as_str()),
     };
     format!("param {} {value}", param.name)

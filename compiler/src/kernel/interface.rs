@@ -22,8 +22,8 @@ pub struct Field {
     pub field: String,
     /// The input it is the gradient of.
     pub name: String,
-    /// One number per head, to be summed over the batch.
-    pub is_number: bool,
+    /// A number or a vector per head, to be summed over the batch.
+    pub is_shared: bool,
 }
 
 /// The face of a plan's kernel.
@@ -33,7 +33,7 @@ pub fn interface(plan: &Plan) -> Interface {
         let known = |(field, name, domain): (Ident, String, Domain)| Field {
             field: field.to_string(),
             name,
-            is_number: domain == Domain::Scalar,
+            is_shared: matches!(domain, Domain::Scalar | Domain::Vector),
         };
         all.map(known).collect()
     };

@@ -29,7 +29,7 @@ impl View {
     pub fn of(domain: Domain) -> View {
         let inner = match domain {
             Domain::Tile | Domain::Key => Some(Axis::N),
-            Domain::RowVector | Domain::KeyVector | Domain::Triple => Some(Axis::E),
+            Domain::Vector | Domain::RowVector | Domain::KeyVector | Domain::Triple => Some(Axis::E),
             Domain::Row | Domain::Scalar => None,
         };
         View { inner, row: None }
@@ -383,6 +383,11 @@ impl Context<'_> {
                 let run = self.run(l, &quote!(0), &quote!(size.tokens));
                 quote! { { #numbers #run } }
             }
+            Domain::Vector => {
+                let numbers = self.numbers(l, view, |_| true);
+                let run = self.run(l, &quote!(0), &quote!(head));
+                quote! { { #numbers #run } }
+            }
             Domain::KeyVector => {
                 let outer = self.numbers(l, view, |d| d == Domain::Scalar);
                 let inner = self.numbers(l, view, |d| d != Domain::Scalar);
@@ -612,7 +617,8 @@ impl Context<'_> {
             Domain::Row => quote!(#array[#row] = #value;),
             Domain::Key => quote!(#array[n] = #value;),
             Domain::Tile => quote!(#array[r * pitch + n - keys.start] = #value;),
-            _ => quote!(#array += #value;),
+            _ if matches!(self.pass.places.get(&id), Some(Place::Buffer(..))) => quote!(#array = #value;),
+            _ => quote!(#array[0] = #value;),
         }
     }
 

@@ -105,6 +105,7 @@ pub fn saved(id: Id) -> Ident {
 fn kind(domain: Domain) -> &'static str {
     match domain {
         Domain::Scalar => "number",
+        Domain::Vector => "vector",
         Domain::Key => "token",
         Domain::KeyVector => "token_vectors",
         Domain::Row => "row",
@@ -117,6 +118,7 @@ fn kind(domain: Domain) -> &'static str {
 pub fn share(domain: Domain) -> TokenStream {
     match domain {
         Domain::Scalar => quote!(1),
+        Domain::Vector => quote!(size.head),
         Domain::Key => quote!(size.tokens),
         Domain::KeyVector => quote!(size.tokens * size.head),
         Domain::Row => quote!(size.queries),
@@ -129,6 +131,7 @@ pub fn share(domain: Domain) -> TokenStream {
 fn layout(domain: Domain) -> &'static str {
     match domain {
         Domain::Scalar => "`[B, H]`",
+        Domain::Vector => "`[B, H, d_h]`",
         Domain::Key => "`[B, H, tokens]`",
         Domain::KeyVector => "`[B, H, tokens, d_h]`",
         Domain::Row => "`[B, H, queries]`",
@@ -200,8 +203,10 @@ pub fn public_inputs(plan: &Plan) -> Vec<Leaf> {
 /// How an input's array is laid out.
 fn input_layout(leaf: &Leaf) -> &'static str {
     match leaf.role {
+        Role::Gate if leaf.axes.contains(&Axis::T) => "`[B, H, queries]`",
         Role::Gate => "`[B, H, tokens]`",
         Role::Decay => "the factor per step, `[B, H, tokens]`",
+        Role::Param if leaf.axes.contains(&Axis::E) => "a vector per head, `[H, d_h]`",
         Role::Param => "one number per head, `[H]`",
         _ if leaf.axes.iter().any(|a| a.space == Space::Token) => "`[B, H, tokens, d_h]`",
         _ => "`[B, H, queries, d_h]`",

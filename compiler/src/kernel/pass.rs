@@ -4,7 +4,7 @@ use super::loops::{Context, literal};
 use super::names;
 use super::steps;
 use super::triple;
-use crate::ir::{Leaf, Role};
+use crate::ir::{Axis, Leaf, Role};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, PassKind, Place, Step, is_accumulated};
 use crate::plan::{Plan, decay_sums};
@@ -40,6 +40,17 @@ struct Share {
     name: Ident,
     from: TokenStream,
     is_written: bool,
+    /// Whether all sequences of the batch have the same.
+    is_of_batch: bool,
+}
+
+impl Share {
+    fn read(name: Ident, from: TokenStream) -> Share {
+        Share { name, from, is_written: false, is_of_batch: false }
+    }
+    fn written(name: Ident, from: TokenStream) -> Share {
+        Share { is_written: true, ..Share::read(name, from) }
+    }
 }
 
 /// The saved values a pass reads or writes itself; a saved output is read from the output.
@@ -63,14 +74,16 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
         let (name, field) = (names::input(&leaf), names::input_field(&leaf));
         let from = match leaf.role {
             Role::Probe => quote!(#field),
-            Role::Param | Role::Size => continue,
+            Role::Size => continue,
+            Role::Param if leaf.axes.is_empty() => continue,
             _ => quote!(inputs.#field),
         };
-        shares.push(Share { name, from, is_written: false });
+        shares.push(Share { is_of_batch: leaf.role == Role::Param, ..Share::read(name, from) });
     }
     for id in saved_here(pass) {
         let name = names::saved(id);
-        shares.push(Share { name: name.clone(), from: quote!(saved.#name), is_written: pass.is_saving });
+        let from = quote!(saved.#name);
+        shares.push(if pass.is_saving { Share::written(name, from) } else { Share::read(name, from) });
     }
     let sums: Vec<String> = decays(plan, pass).iter().flat_map(|leaf| decay_sums(&leaf.name)).collect();
     for output in pass.outputs.iter().filter(|o| !sums.contains(&o.name)) {
@@ -81,18 +94,22 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
                 quote!(gradients.#field)
             }
         };
-        shares.push(Share { name: names::output(output), from, is_written: true });
+        shares.push(Share::written(names::output(output), from));
     }
     for leaf in decays(plan, pass) {
         let field = names::field(&leaf.name);
-        shares.push(Share { name: names::of_output(&leaf.name), from: quote!(gradients.#field), is_written: true });
+        shares.push(Share::written(names::of_output(&leaf.name), quote!(gradients.#field)));
     }
     shares
 }
 
-/// Numbers of one head: parameters.
+/// Numbers of one head: parameters that are no vectors.
 fn numbers(plan: &Plan, pass: &Pass) -> Vec<Leaf> {
-    names::inputs_of(&plan.graph, pass).into_iter().filter(|leaf| leaf.role == Role::Param).collect()
+    names::inputs_of(&plan.graph, pass).into_iter().filter(is_number).collect()
+}
+
+fn is_number(leaf: &Leaf) -> bool {
+    leaf.role == Role::Param && leaf.axes.is_empty()
 }
 
 fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
@@ -108,6 +125,7 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
                 let parts = format_ident!("{name}_parts");
                 quote!(#name: #parts.next().unwrap_or_default())
             }
+            false if s.is_of_batch => quote!(#name: part(&#from, i % size.heads, size.heads)),
             false => quote!(#name: part(&#from, i, heads)),
         }
     });
@@ -395,7 +413,8 @@ fn start(context: &Context) -> TokenStream {
     for (id, place) in &pass.places {
         let node = &context.graph[*id];
         let is_given = !pass.is_saving && matches!(place, Place::Saved(_));
-        let is_sum = is_accumulated(&node.op) || matches!(node.op, Op::Total(_));
+        let is_of_vector = matches!(node.op, Op::Fold(_, Axis::E, _)) && node.axes.is_empty();
+        let is_sum = is_accumulated(&node.op) || is_of_vector || matches!(node.op, Op::Total(_));
         if !is_sum || is_given {
             continue;
         }
@@ -519,8 +538,7 @@ fn ends(plan: &Plan, context: &Context) -> TokenStream {
             }
             (Op::Input(leaf), _) => {
                 let source = names::input(leaf);
-                let is_number = leaf.role == Role::Param;
-                code.extend(if is_number {
+                code.extend(if is_number(leaf) {
                     quote!(#own.fill(#source);)
                 } else {
                     quote!(#own.copy_from_slice(#source);)

@@ -87,6 +87,10 @@ impl Context<'_> {
                         let #name = Lanes::load(simd, &#own[e * MOST_LANES..(e + 1) * MOST_LANES], part);
                     });
                 }
+                Domain::Vector => {
+                    let name = names::value(id);
+                    components.extend(quote!(let #name = #array[e];));
+                }
                 Domain::RowVector => {
                     for view in views {
                         let (name, slice) = (self.name(id, view), self.slice(id, l.domain, view, false));
@@ -226,9 +230,11 @@ impl Context<'_> {
     /// A run over tokens for every register of components, where sums over tokens stay in registers.
     fn over_tokens(&self, l: &Loop, views: &[View]) -> TokenStream {
         let middle = views.iter().map(|&view| self.numbers(l, view, |d| d == Domain::Row));
+        let of_head = self.lanes_loaded(l, views[0], |d| d == Domain::Vector);
         let of_rows = views.iter().map(|&view| self.lanes_loaded(l, view, |d| d == Domain::RowVector));
         let has = |id: Id, axis| self.graph[id].has(axis);
         let is_of_row = |id| has(id, Axis::E) && !has(id, Axis::N);
+        let maps_of_head = self.shared_definitions(l, views[0], is_of_row);
         let maps_of_rows = views.iter().map(|&view| self.row_definitions(l, view, is_of_row));
         let of_tokens =
             |id: &Id| matches!(Domain::of(self.graph.axes(*id)), Domain::KeyVector | Domain::Tile | Domain::Key);
@@ -300,6 +306,8 @@ impl Context<'_> {
         quote! {
             #(#middle)*
             for at in lanes::starts(simd, 0, head) {
+                #of_head
+                #maps_of_head
                 #(#of_rows)*
                 #(#maps_of_rows)*
                 #before

@@ -129,6 +129,19 @@ fn ends_open(m: &Math) -> bool {
     }
 }
 
+/// Whether a factor is sure to be a matrix: what it is multiplied by has to be told apart from what comes after that.
+fn is_matrix(m: &Math) -> bool {
+    match m {
+        Math::Transposed(_) | Math::Pseudoinverse(_) | Math::Outer(..) => true,
+        Math::Sum(terms) => terms.iter().any(|(_, term)| is_matrix(term)),
+        Math::Over(_, _, body) => is_matrix(body),
+        Math::Product(factors) => factors.last().is_some_and(is_matrix),
+        // Numbers are divided by.
+        Math::Power(_, exponent) => matches!(&**exponent, Math::Sum(terms) if matches!(terms.as_slice(), [(true, _)])),
+        _ => false,
+    }
+}
+
 fn print_factors(factors: &[Math]) -> String {
     let parts: Vec<String> = factors
         .iter()
@@ -139,7 +152,9 @@ fn print_factors(factors: &[Math]) -> String {
                 Math::Over(..) | Math::Call("log", _) if is_last => at(f, Bind::Over),
                 Math::Fraction(..) if factors.len() > 1 => format!("({})", print(f)),
                 Math::Number(r) if !r.is_integer() && r.to_string() != "1/2" => format!("({r})"),
-                Math::Elementwise(_) | Math::Outer(..) if is_last => at(f, Bind::Product),
+                Math::Elementwise(_) | Math::Outer(..) if is_last && !(j > 0 && is_matrix(&factors[j - 1])) => {
+                    at(f, Bind::Product)
+                }
                 Math::Elementwise(_) | Math::Outer(..) => format!("({})", print(f)),
                 Math::Inner(..) => format!("({})", print(f)),
                 f => at(f, Bind::Power),

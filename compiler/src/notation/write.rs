@@ -278,6 +278,8 @@ impl Writer {
         let toward = |j: usize, x: &Expr| if turned[j] { x.neg() } else { x.clone() };
         let (mut above, mut below, mut sums, mut vectors, mut roots) = (vec![], vec![], vec![], vec![], vec![]);
         let (mut divisors, mut numbers) = (vec![], vec![]);
+        // Weights per component stand in front of the vectors they weigh.
+        let mut weights = 0;
         if !c.numer().is_one() {
             above.push(Math::Number(Rational::from_integer(c.numer().clone())));
         }
@@ -302,6 +304,10 @@ impl Writer {
                 Op::Pow(base, r) if r.is_negative() && !is_vector => below.push(self.power(&toward(j, base), &-r)),
                 Op::Pow(base, r) if r.is_negative() && !self.show_components && is_sum(base) => {
                     divisors.push(self.power(&toward(j, base), &-r))
+                }
+                _ if is_weight(factor) => {
+                    vectors.insert(weights, written(self));
+                    weights += 1;
                 }
                 _ if is_vector => vectors.push(written(self)),
                 Op::Add(_) if factor.axes().is_empty() => numbers.push(written(self)),
@@ -547,12 +553,13 @@ impl Writer {
             }
             self.stuck = true;
         }
-        // The cotangent or probe first, then q, then the rest.
+        // The cotangent or probe first, then q, then weights per component, then the rest.
         let mut order: Vec<&Expr> = vectors.iter().collect();
         order.sort_by_key(|v| match v.as_leaf().map(|l| l.role) {
             Some(Role::Probe) => 0,
             Some(Role::Query) => 1,
-            _ => 2,
+            _ if is_weight(v) => 2,
+            _ => 3,
         });
         let mut parts: Vec<Math> = order.into_iter().map(|v| self.term(v)).collect();
         match parts.len() {
@@ -853,4 +860,10 @@ fn canonical_axes(e: &Expr, known: &Expr) -> Option<Expr> {
     let (from, to): (Vec<Axis>, Vec<Axis>) = (e.axes().iter().collect(), known.axes().iter().collect());
     let same = from.len() == to.len() && from.iter().zip(&to).all(|(a, b)| a.space == b.space);
     same.then(|| from.iter().zip(&to).filter(|(a, b)| a != b).fold(e.clone(), |e, (&a, &b)| traverse::rename(&e, a, b)))
+}
+
+/// Whether a term is a vector along components that belongs to no token: a weight per component, or made of some.
+fn is_weight(e: &Expr) -> bool {
+    let axes: Vec<Axis> = e.axes().iter().collect();
+    matches!(axes.as_slice(), [axis] if matches!(axis.space, Space::Head))
 }

@@ -1,7 +1,7 @@
 //! The value graph: what a kernel computes, by axes.
 //!
 //! Every value extends along some of three axes: `t` (the query), `n` (the attended token) and `e` (the component of
-//! a head). The axes decide everything that follows: how often a value is computed, where it is stored and which loop
+//! a head; a value with that alone is a vector of the head, such as a weight per component). The axes decide everything that follows: how often a value is computed, where it is stored and which loop
 //! computes it.
 //!
 //! | node | axes | is |

@@ -375,9 +375,6 @@ impl Lowering {
                     }
                 }
             }
-            Space::Query if has(Axis::E) => {
-                return Err(Unsupported::formula("it needs a sum over queries for every component".to_string()));
-            }
             _ => match self.scanned_fold(axis, &ids)? {
                 Some(id) => id,
                 None => {
@@ -475,6 +472,10 @@ impl Lowering {
     fn distance(&mut self, axis: Axis, body: &Expr) -> Result<Option<Id>, Unsupported> {
         let Ok(whole) = canonical(&Expr::sum(axis, body)) else { return Ok(None) };
         let Some((row, key)) = distance_parts(&whole) else { return Ok(None) };
+        // What only sums look at needs no roots of weights.
+        if !self.sharp.contains(&whole) && !matches!(body.op(), Op::Pow(..)) {
+            return Ok(None);
+        }
         let (x, y) = (self.lower(&row)?, self.lower(&key.neg())?);
         if self.sharp.contains(&whole) {
             return Ok(Some(self.graph.distance(x, y)?));
@@ -684,20 +685,38 @@ fn swapped_sums(axis: Axis, factors: &[Expr]) -> Option<Expr> {
     (!others.has_axis(Axis::T)).then(|| Expr::sum(*query, &Expr::sum(axis, &body.times(&others))))
 }
 
-/// (x, y) when the term is Σ_e (x + y)² with x of the query alone and y of the token alone.
+/// (x, y) when the term is Σ_e (x + y)² with x of the query alone and y of the token alone, or c (x + y)² with a weight
+/// c per component: that is (√c x + √c y)².
 fn distance_parts(e: &Expr) -> Option<(Expr, Expr)> {
     let Op::Sum(axis, body) = e.op() else { return None };
-    let Op::Pow(base, r) = body.op() else { return None };
+    let is_square =
+        |f: &Expr| matches!(f.op(), Op::Pow(base, r) if *r == rational::int(2) && matches!(base.op(), Op::Add(_)));
+    let (squares, weights): (Vec<Expr>, Vec<Expr>) =
+        body.factors().into_iter().partition(|f| is_square(f) && mixes(f.axes()));
+    let [square] = squares.as_slice() else { return None };
+    let Op::Pow(base, _) = square.op() else { return None };
     let Op::Add(terms) = base.op() else { return None };
-    if axis.space != Space::Head || *r != rational::int(2) || !mixes(base.axes()) {
+    if axis.space != Space::Head {
         return None;
     }
+    let root = Expr::mul(weights.iter().map(root_of_weight).collect::<Option<Vec<Expr>>>()?);
     let (keys, rows): (Vec<Expr>, Vec<Expr>) =
         terms.iter().cloned().partition(|term| term.axes().has_space(Space::Token));
-    let (row, key) = (Expr::add(rows), Expr::add(keys));
+    let (row, key) = (root.times(&Expr::add(rows)), root.times(&Expr::add(keys)));
     let is_row = row.has_axis(Axis::T) && row.axes().has_space(Space::Head);
     let is_key = !key.has_axis(Axis::T) && key.axes().has_space(Space::Head);
     (is_row && is_key).then_some((row, key))
+}
+
+/// √c of a weight per component that is never negative.
+fn root_of_weight(c: &Expr) -> Option<Expr> {
+    let is_of_head = c.axes().iter().all(|axis| axis.space == Space::Head);
+    let half = rational::ratio(1, 2);
+    match c.op() {
+        _ if !is_of_head => None,
+        Op::Pow(base, r) if (r * &half).is_integer() => Some(base.pow(&(r * &half))),
+        _ => c.sign().is_nonnegative().then(|| c.pow(&half)),
+    }
 }
 
 fn is_distance(e: &Expr) -> bool {

@@ -283,7 +283,7 @@ fn gradient_outputs(
             let part = lowering.graph.mul(&[slope, *length]);
             match outputs.iter_mut().find(|(name, ..)| *name == param.name) {
                 Some((_, id, _)) => *id = lowering.graph.add(&[*id, part]),
-                None => outputs.push((param.name.clone(), part, Domain::Scalar)),
+                None => outputs.push((param.name.clone(), part, Domain::of(AxisSet::of(&param.leaf.axes)))),
             }
         }
     }

@@ -19,6 +19,8 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Domain {
     Scalar,
+    /// `[e]`
+    Vector,
     /// `[n]`
     Key,
     /// `[n,e]`
@@ -43,8 +45,8 @@ impl Domain {
             (true, false, false) => Domain::Row,
             (false, true, true) => Domain::KeyVector,
             (false, true, false) => Domain::Key,
-            // A vector of a head alone does not occur; the validator sees to it.
-            (false, false, _) => Domain::Scalar,
+            (false, false, true) => Domain::Vector,
+            (false, false, false) => Domain::Scalar,
         }
     }
 
@@ -52,6 +54,7 @@ impl Domain {
     pub fn axes(self) -> &'static [Axis] {
         match self {
             Domain::Scalar => &[],
+            Domain::Vector => &[Axis::E],
             Domain::Key => &[Axis::N],
             Domain::KeyVector => &[Axis::N, Axis::E],
             Domain::Row => &[Axis::T],
@@ -64,6 +67,7 @@ impl Domain {
     pub fn describe(self) -> &'static str {
         match self {
             Domain::Scalar => "[]",
+            Domain::Vector => "[e]",
             Domain::Key => "[n]",
             Domain::KeyVector => "[n,e]",
             Domain::Row => "[t]",

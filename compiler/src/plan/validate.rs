@@ -96,9 +96,7 @@ pub fn graph(graph: &Graph) -> Result<(), Fault> {
         if is != node.axes {
             return Err(Fault::Said { id, said: node.axes, is });
         }
-        // A vector that belongs to neither a query nor a token has no place anywhere.
-        let is_placed = is.is_subset(AxisSet::of(&TRIPLE)) && (is.is_empty() || is != AxisSet::of(&[Axis::E]));
-        if !is_placed {
+        if !is.is_subset(AxisSet::of(&TRIPLE)) {
             return Err(Misfit { id, own: is, wanted: AxisSet::of(&TRIPLE) }.into());
         }
         operands(graph, id)?;

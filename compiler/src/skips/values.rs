@@ -60,7 +60,7 @@ fn value(leaf: &Leaf, recipe: &Recipe, given: &Values) -> Result<Expr, String> {
 fn own_value(param: &Param) -> Option<&Expr> {
     match &param.value {
         ParamValue::Fixed(value) | ParamValue::Learn { init: value, .. } => Some(value),
-        ParamValue::Gate(_) | ParamValue::Decay(_) => None,
+        ParamValue::Gate(..) | ParamValue::Decay(_) => None,
     }
 }
 

@@ -138,8 +138,16 @@ pub enum Arg {
         name: Ident,
         value: Expr,
     },
-    /// `per head`
-    PerHead(Span),
+    /// `per head`: a mark, which has no value.
+    Per(Per, Span),
+}
+
+/// What there is one of each of: heads, components, queries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Per {
+    Head,
+    Component,
+    Query,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -206,6 +214,19 @@ pub enum CompareOp {
     GreaterEqual,
     Greater,
     Equal,
+}
+
+impl Per {
+    pub const ALL: [Per; 3] = [Per::Head, Per::Component, Per::Query];
+
+    /// The word behind `per`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Per::Head => "head",
+            Per::Component => "component",
+            Per::Query => "query",
+        }
+    }
 }
 
 impl Kind {
@@ -327,8 +348,23 @@ impl Arg {
         match self {
             Arg::Value(value) => value.span,
             Arg::Named { name, value } => name.span.join(value.span),
-            Arg::PerHead(span) => *span,
+            Arg::Per(_, span) => *span,
         }
+    }
+
+    /// Arguments in the order they are printed in: marks that stand side by side have one of their own.
+    pub fn in_order(args: &[Arg]) -> Vec<&Arg> {
+        let is_mark = |arg: &Arg| matches!(arg, Arg::Per(..));
+        let runs = args.chunk_by(|a, b| is_mark(a) && is_mark(b));
+        let ordered = runs.flat_map(|run| {
+            let mut run: Vec<&Arg> = run.iter().collect();
+            run.sort_by_key(|arg| match arg {
+                Arg::Per(per, _) => Some(*per),
+                Arg::Value(_) | Arg::Named { .. } => None,
+            });
+            run
+        });
+        ordered.collect()
     }
 }
 
@@ -351,7 +387,7 @@ fn same_section(a: &Section, b: &Section) -> bool {
     use Section::*;
     match (a, b) {
         (Use { kind, name, args, .. }, Use { kind: other_kind, name: other_name, args: other_args, .. }) => {
-            kind == other_kind && name.text == other_name.text && all_same(args, other_args, same_arg)
+            kind == other_kind && name.text == other_name.text && same_args(args, other_args)
         }
         (Define(a), Define(b)) => same_ingredient(a, b),
         (Param { name, value, .. }, Param { name: other_name, value: other_value, .. }) => {
@@ -389,13 +425,17 @@ fn same_comparison(a: &Comparison, b: &Comparison) -> bool {
     a.op == b.op && same_expr(&a.left, &b.left) && same_expr(&a.right, &b.right)
 }
 
+fn same_args(a: &[Arg], b: &[Arg]) -> bool {
+    all_same(&Arg::in_order(a), &Arg::in_order(b), |a, b| same_arg(a, b))
+}
+
 fn same_arg(a: &Arg, b: &Arg) -> bool {
     match (a, b) {
         (Arg::Value(a), Arg::Value(b)) => same_expr(a, b),
         (Arg::Named { name, value }, Arg::Named { name: other, value: other_value }) => {
             name.text == other.text && same_expr(value, other_value)
         }
-        (Arg::PerHead(_), Arg::PerHead(_)) => true,
+        (Arg::Per(a, _), Arg::Per(b, _)) => a == b,
         _ => false,
     }
 }
@@ -411,7 +451,7 @@ pub fn same_expr(a: &Expr, b: &Expr) -> bool {
             op == other_op && same_expr(left, other_left) && same_expr(right, other_right)
         }
         (Call { name, args }, Call { name: other_name, args: other_args }) => {
-            name.text == other_name.text && all_same(args, other_args, same_arg)
+            name.text == other_name.text && same_args(args, other_args)
         }
         (
             If { condition, then, otherwise },

@@ -5,7 +5,7 @@
 use crate::diagnostic::{Code, Diagnostic};
 use crate::span::Span;
 
-use super::ast::{Arg, BinaryOp, CompareOp, Comparison, Expr, ExprKind, Ident};
+use super::ast::{Arg, BinaryOp, CompareOp, Comparison, Expr, ExprKind, Ident, Per};
 use super::cursor::{Cursor, Failed, Parsed, RESERVED};
 use super::lex::TokenKind;
 
@@ -156,10 +156,11 @@ impl Cursor {
 
     fn arg(&mut self) -> Parsed<Arg> {
         let start = self.span();
-        if self.is_word("per") && self.next_is_word("head") {
+        let per = Per::ALL.into_iter().find(|per| self.is_word("per") && self.next_is_word(per.as_str()));
+        if let Some(per) = per {
             self.advance();
             self.advance();
-            return Ok(Arg::PerHead(start.join(self.previous_span())));
+            return Ok(Arg::Per(per, start.join(self.previous_span())));
         }
         if self.word().is_some() && self.next_is("=") {
             let name = self.expect_name("an argument name")?;

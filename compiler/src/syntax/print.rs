@@ -52,7 +52,7 @@ pub fn lay_out_call(out: &mut String, name: &str, args: &[Arg], indent: usize, r
     }
     out.push_str(name);
     out.push('(');
-    for arg in args {
+    for arg in Arg::in_order(args) {
         new_line(out, indent + STEP);
         match arg {
             Arg::Value(value) => lay_out(out, value, indent + STEP, 1),
@@ -61,7 +61,9 @@ pub fn lay_out_call(out: &mut String, name: &str, args: &[Arg], indent: usize, r
                 out.push_str(" = ");
                 lay_out(out, value, indent + STEP, 1);
             }
-            Arg::PerHead(_) => out.push_str("per head"),
+            Arg::Per(..) => {
+                let _ = write_arg(out, arg);
+            }
         }
         out.push(',');
     }
@@ -178,7 +180,7 @@ fn spaced(op: BinaryOp) -> &'static str {
 fn write_call(out: &mut impl Write, name: &str, args: &[Arg]) -> fmt::Result {
     out.write_str(name)?;
     out.write_char('(')?;
-    for (index, arg) in args.iter().enumerate() {
+    for (index, arg) in Arg::in_order(args).into_iter().enumerate() {
         if index > 0 {
             out.write_str(", ")?;
         }
@@ -195,7 +197,7 @@ fn write_arg(out: &mut impl Write, arg: &Arg) -> fmt::Result {
             out.write_str(" = ")?;
             write_expr(out, value, Binding::Sum)
         }
-        Arg::PerHead(_) => out.write_str("per head"),
+        Arg::Per(per, _) => write!(out, "per {}", per.as_str()),
     }
 }
 

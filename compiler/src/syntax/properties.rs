@@ -166,7 +166,7 @@ fn args(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Vec<Arg>> {
     let arg = prop_oneof![
         inner.clone().prop_map(Arg::Value),
         (name(), inner).prop_map(|(name, value)| Arg::Named { name, value }),
-        Just(Arg::PerHead(Span::default())),
+        prop::sample::select(&Per::ALL[..]).prop_map(|per| Arg::Per(per, Span::default())),
     ];
     prop::collection::vec(arg, 0..4)
 }

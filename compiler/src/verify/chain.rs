@@ -95,6 +95,7 @@ impl Case {
             env.values.insert(leaf.name.to_string(), Tensor::build(&leaf.axes, length, factor));
         }
         samples::start(&mut env, self.recipe());
+        samples::spread(&mut env, self.recipe(), &mut random);
         for constraint in &self.recipe().constraints {
             let x = env.values[&*constraint.vector.name].clone();
             env.values.insert(plan::unconstrained(&constraint.vector).name.to_string(), x);
@@ -224,8 +225,10 @@ impl Case {
                 for param in &self.recipe().params {
                     let slope = calculus::gradient(&constraint.radius, &param.leaf);
                     if !slope.is_zero() {
-                        let own = out.entry(format!("{prefix}{}", param.name)).or_insert(vec![0.0]);
-                        own[0] += samples::number(&slope, env) * length;
+                        let slope = super::slopes::value(&slope, &param.leaf.axes, env);
+                        let slope = slope.map_or(vec![f64::NAN], |x| x.data);
+                        let own = out.entry(format!("{prefix}{}", param.name)).or_insert(vec![0.0; slope.len()]);
+                        own.iter_mut().zip(slope).for_each(|(x, slope)| *x += slope * length);
                     }
                 }
             }

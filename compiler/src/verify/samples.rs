@@ -142,6 +142,23 @@ pub fn start(env: &mut Env, recipe: &Recipe) {
     }
 }
 
+/// Gives every component of a vector a value of its own around the start, unless a condition would not hold of it: where
+/// all are the same, nobody sees which is which.
+pub fn spread(env: &mut Env, recipe: &Recipe, random: &mut Random) {
+    let at_start = env.clone();
+    for param in recipe.params.iter().filter(|param| !param.leaf.axes.is_empty()) {
+        let Some(start) = param.value.start().map(|value| number(value, &at_start)) else { continue };
+        let Some(stored) = env.values.get_mut(&*param.leaf.name) else { continue };
+        for x in &mut stored.data {
+            let drawn = 0.4 * random.normal();
+            *x = if start == 0.0 { drawn } else { start * drawn.exp() };
+        }
+    }
+    if !are_met(&recipe.conditions, env) {
+        *env = at_start;
+    }
+}
+
 /// Gives the parameters values the recipe can have. A fixed one has its own; a learned one stays as it was drawn where
 /// the recipe's conditions hold, and is drawn again where they do not, from around its start every other time; where no
 /// draw will do, everything stands at its start.

@@ -41,8 +41,8 @@ pub struct Call<'a> {
 pub struct Gradient {
     pub name: &'static str,
     pub values: Vec<f32>,
-    /// One number per head of every sequence, still to be summed over the batch.
-    pub is_number: bool,
+    /// A number or a vector per head of every sequence, still to be summed over the batch.
+    pub is_shared: bool,
 }
 
 /// What a forward pass saves for the passes after it.
@@ -51,7 +51,7 @@ pub type Saved = Box<dyn Any + Send + Sync>;
 /// Forward and backward passes of a kernel with buffers that live from call to call.
 pub trait Session: Send {
     fn forward(&mut self, call: &Call) -> &[f32];
-    /// After `forward` of the same call, given [`GRAD_OUT`]: gradients by name, and whether they are one number per head.
+    /// After `forward` of the same call, given [`GRAD_OUT`]: gradients by name, and whether the batch shares what they are of.
     fn backward<'a>(&'a mut self, call: &Call) -> Vec<(&'a str, &'a [f32], bool)>;
 }
 

@@ -7,10 +7,9 @@ use crate::problem::{GRAD_OUT, Problem, Size, symbols};
 #[cfg(feature = "candle")]
 use candle_core::{D, DType, Device, Tensor, Var};
 use energyc::check::Recipe;
-use energyc::check::recipe::ParamValue;
-use energyc::ir::Role;
 use energyc::ir::eval::{Env, evaluate};
 use energyc::ir::sample::Random;
+use energyc::ir::{Axis, Role};
 use energyc::plan::Valid;
 use energyc::primitives::visible::Visible;
 use std::collections::BTreeMap;
@@ -60,12 +59,14 @@ pub fn problem(recipe: &Recipe, size: Size) -> Problem {
     }
     let env = Env::new(symbols(size));
     for param in &recipe.params {
-        let value = match &param.value {
-            ParamValue::Fixed(e) | ParamValue::Learn { init: e, .. } => {
+        let value = match param.value.start() {
+            Some(e) => {
                 let start = evaluate(e, &env).map_or(1.0, |x| x.data[0]);
-                vec![start as f32; size.heads]
+                let width = if param.leaf.axes.contains(&Axis::E) { size.head } else { 1 };
+                vec![start as f32; size.heads * width]
             }
-            _ => vec![if param.leaf.role == Role::Decay { 0.97 } else { 0.5 }; heads * size.tokens],
+            None if param.value.is_of_query() => vec![0.5; heads * size.queries],
+            None => vec![if param.leaf.role == Role::Decay { 0.97 } else { 0.5 }; heads * size.tokens],
         };
         tensors.insert(param.name.clone(), value);
     }

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 The input holds f32 tensors: `q` and `k` [B,H,N,d_h], `v` where values are free; parameters by their names in the
-recipe ([] or [H]); `gamma` [B,H,N] for a gate, `decay` [B,H,N] for the factors of a decay; `lengths` [B] (i64);
-`grad_out` [B,H,N,d_h] and `grad_energy` [B,H,N] ask for gradients. A parameter called like one of these has a `_` more.
+recipe ([] or [H], those per component [d_h] or [H,d_h]); `gamma` [B,H,N] for a gate (of queries where it is `per query`),
+`decay` [B,H,N] for the factors of a decay; `lengths` [B] (i64); `grad_out` [B,H,N,d_h] and `grad_energy` [B,H,N] ask for gradients. A parameter called like one of these has a `_` more.
 The output holds `out`, `energy` and `grad_<name>` for every input.
 
 Examples:
@@ -164,12 +164,15 @@ fn add(sum: &mut Gradients, more: Gradients) {
     }
 }
 
-/// A gradient with the shape its input has: one number for all heads gets the sum; what has no gradient gets 0.
+/// A gradient with the shape its input has: what all heads share gets the sum; what has no gradient gets 0.
 fn shaped(gradient: Option<Vec<f32>>, shape: &[usize]) -> Tensor {
+    let length: usize = shape.iter().product();
     let data = match gradient {
-        None => vec![0.0; shape.iter().product()],
-        Some(per_head) if shape.is_empty() => vec![per_head.iter().map(|x| f64::from(*x)).sum::<f64>() as f32],
-        Some(gradient) => gradient,
+        None => vec![0.0; length],
+        Some(gradient) => {
+            let of_heads = |at: usize| gradient.iter().skip(at).step_by(length).map(|x| f64::from(*x)).sum::<f64>();
+            (0..length).map(|at| of_heads(at) as f32).collect()
+        }
     };
     Tensor { shape: shape.to_vec(), data }
 }

@@ -47,9 +47,9 @@ fn with_call<R>(problem: &Problem, run: impl FnOnce(&Call) -> R) -> R {
     run(&Call { size, visible: &visible, tensor: &|name| problem.tensor(name), dropout: problem.dropout })
 }
 
-/// The gradients a kernel hands back, those of numbers summed over the batch.
-pub(super) fn by_name(heads: usize, gradients: Vec<Gradient>) -> Gradients {
-    let values = |g: Gradient| if g.is_number { over_batch(&g.values, heads) } else { g.values };
+/// The gradients a kernel hands back, those of parameters summed over the batch.
+pub(super) fn by_name(batch: usize, gradients: Vec<Gradient>) -> Gradients {
+    let values = |g: Gradient| if g.is_shared { over_batch(&g.values, batch) } else { g.values };
     gradients.into_iter().map(|g| (g.name.to_string(), values(g))).collect()
 }
 
@@ -64,7 +64,7 @@ impl Engine for Compiled {
     }
 
     fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        by_name(problem.size.heads, with_call(problem, |call| self.kernel.backward(call, &forward.saved)))
+        by_name(problem.size.batch, with_call(problem, |call| self.kernel.backward(call, &forward.saved)))
     }
 
     fn constants(&self, problem: &Problem, _: &Forward) -> Gradients {
@@ -72,7 +72,7 @@ impl Engine for Compiled {
     }
 
     fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        by_name(problem.size.heads, with_call(problem, |call| self.kernel.energy_backward(call, &forward.saved)))
+        by_name(problem.size.batch, with_call(problem, |call| self.kernel.energy_backward(call, &forward.saved)))
     }
 
     fn energy_constants(&self, problem: &Problem, _: &Forward) -> Gradients {

@@ -10,7 +10,7 @@ use energyc::primitives::decay;
 /// The outputs of a backward pass, head after head, as gradients of the inputs.
 pub fn gathered(problem: &Problem, outputs: &[Output], values: Vec<Vec<f32>>) -> Gradients {
     let by_name = outputs.iter().zip(values).map(|(output, values)| match output.domain {
-        Domain::Scalar => (output.name.clone(), over_batch(&values, problem.size.heads)),
+        Domain::Scalar | Domain::Vector => (output.name.clone(), over_batch(&values, problem.size.batch)),
         _ => (output.name.clone(), values),
     });
     let mut gradients: Gradients = by_name.collect();
@@ -23,10 +23,11 @@ pub fn gathered(problem: &Problem, outputs: &[Output], values: Vec<Vec<f32>>) ->
     gradients
 }
 
-/// `[B,H]` summed into `[H]`.
-pub(super) fn over_batch(values: &[f32], heads: usize) -> Vec<f32> {
-    let sum = |head: usize| values.iter().skip(head).step_by(heads).map(|x| f64::from(*x)).sum::<f64>() as f32;
-    (0..heads).map(sum).collect()
+/// `[B,…]` summed into `[…]`.
+pub(super) fn over_batch(values: &[f32], batch: usize) -> Vec<f32> {
+    let own = values.len() / batch;
+    let sum = |at: usize| values.iter().skip(at).step_by(own).map(|x| f64::from(*x)).sum::<f64>() as f32;
+    (0..own).map(sum).collect()
 }
 
 /// The gradient of per-step factors from the sums by query and by token.

@@ -80,7 +80,7 @@ impl Passes {
         match self.kernel {
             Some(kernel) => {
                 let (_, saved) = kernel.forward(call);
-                by_name(call.size.heads, kernel.energy_backward(call, &saved))
+                by_name(call.size.batch, kernel.energy_backward(call, &saved))
             }
             None => {
                 let problem = self.problem(call, &[GRAD_ENERGY]);

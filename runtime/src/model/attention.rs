@@ -14,7 +14,7 @@ use energy_kernels::{Call, Session, Size};
 use energyc::check::Recipe;
 use energyc::check::recipe::{ParamValue, WriteBack};
 use energyc::ir::eval::{Env, Sizes, evaluate};
-use energyc::ir::{Expr, Role};
+use energyc::ir::{Axis, Expr};
 use energyc::primitives::visible::Visible;
 use std::collections::BTreeMap;
 
@@ -36,6 +36,8 @@ pub struct Attention {
 #[derive(Clone, Debug)]
 struct Number {
     name: String,
+    /// How many numbers a head has of it: one, or one per component.
+    width: usize,
     value: Value,
 }
 
@@ -137,18 +139,19 @@ impl Attention {
             let Some(param) = recipe.param(name) else { continue };
             let value = match &param.value {
                 ParamValue::Fixed(value) => Value::Fixed(value.clone()),
-                ParamValue::Learn { init, per_head } => {
+                ParamValue::Learn { init, each } => {
                     let start = Start::Constant(number(init, sizes)? as f32);
-                    let length = if *per_head { heads } else { 1 };
-                    Value::Learned(layout.add_named(Named::new(prefix, name), &[length], start))
+                    let shape = each.shape(heads, sizes.head);
+                    let shape = if shape.is_empty() { vec![1] } else { shape };
+                    Value::Learned(layout.add_named(Named::new(prefix, name), &shape, start))
                 }
-                ParamValue::Gate(_) | ParamValue::Decay(_) => {
-                    let is_decay = param.leaf.role == Role::Decay;
-                    gates.push(Gate::new(layout, prefix, name, [heads, d], is_decay, deviation));
+                ParamValue::Gate(..) | ParamValue::Decay(_) => {
+                    gates.push(Gate::new(layout, prefix, param, [heads, d], deviation));
                     continue;
                 }
             };
-            numbers.push(Number { name: name.clone(), value });
+            let width = if param.leaf.axes.contains(&Axis::E) { sizes.head } else { 1 };
+            numbers.push(Number { name: name.clone(), width, value });
         }
         Ok(Attention { d, heads, passes, vectors, matrices, gates, numbers, write_back })
     }
@@ -200,8 +203,8 @@ impl Attention {
         for gate in &self.gates {
             let own = tape.inputs.entry(gate.name.clone()).or_default();
             match &tokens {
-                Tokens::Kept(first) => own.clone_from(&first.inputs[&gate.name]),
-                Tokens::Own => gate.forward(weights, x, lengths, own),
+                Tokens::Kept(first) if !gate.is_of_query => own.clone_from(&first.inputs[&gate.name]),
+                _ => gate.forward(weights, x, lengths, own),
             }
         }
         if let Some(past) = past {
@@ -232,15 +235,14 @@ impl Attention {
         }
     }
 
-    /// Every parameter as one number per head.
+    /// Every parameter as one number per head, or one vector.
     fn fill_numbers(&self, weights: &[f32], size: Size, inputs: &mut Arrays) {
         let sizes =
             Sizes { queries: size.queries, tokens: size.tokens, head: size.head, model: self.d, heads: self.heads };
-        for Number { name, value } in &self.numbers {
+        for Number { name, width, value } in &self.numbers {
             let values = match value {
                 Value::Fixed(term) => vec![number(term, sizes).unwrap_or(f64::NAN) as f32; self.heads],
-                Value::Learned(place) if place.len() == 1 => vec![weights[place.start]; self.heads],
-                Value::Learned(place) => weights[place.clone()].to_vec(),
+                Value::Learned(place) => weights[place.clone()].repeat(self.heads * width / place.len()),
             };
             inputs.insert(name.clone(), values);
         }
@@ -314,9 +316,9 @@ impl Attention {
         self.numbers_back(of, gradient);
         let zero = vec![0.0; if self.vectors.iter().all(|name| of.contains_key(name)) { 0 } else { n * d }];
         let mut whole: BTreeMap<&str, Vec<f32>> = BTreeMap::new();
-        let tokens =
-            self.vectors.iter().copied().filter(|name| *name != "q").chain(self.gates.iter().map(|g| &*g.name));
-        for name in tokens {
+        let (of_queries, of_tokens): (Vec<&Gate>, Vec<&Gate>) = self.gates.iter().partition(|gate| gate.is_of_query);
+        let vectors = self.vectors.iter().copied().filter(|name| *name != "q");
+        for name in vectors.chain(of_tokens.iter().map(|gate| &*gate.name)) {
             let own = of.get(name).copied().unwrap_or(&[]);
             if is_kept {
                 add_to(kept.entry(name.to_string()).or_default(), own);
@@ -345,18 +347,18 @@ impl Attention {
             let (matrices, of_matrices) = (&weights[place.clone()], &mut gradient[place]);
             project_backward(x, matrices, [n, d, width], of_projected, of_matrices, (of_x, Into::Replace));
         }
-        for gate in self.gates.iter().filter(|_| !is_kept) {
+        for gate in of_queries.into_iter().chain(of_tokens.into_iter().filter(|_| !is_kept)) {
             let values = &inputs[&gate.name];
             gate.backward(weights, gradient, x, lengths, values, gradient_of(&gate.name), of_x);
         }
     }
 
     fn numbers_back(&self, of: &BTreeMap<&str, &[f32]>, gradient: &mut [f32]) {
-        for Number { name, value } in &self.numbers {
+        for Number { name, value, .. } in &self.numbers {
             let (Value::Learned(place), Some(own)) = (value, of.get(name.as_str())) else { continue };
-            let places = &mut gradient[place.clone()];
-            for (i, x) in own.iter().enumerate() {
-                places[i % self.heads % places.len()] += x;
+            // Sequences share a parameter, and heads may.
+            for shared in own.chunks(place.len()) {
+                add_to_slice(&mut gradient[place.clone()], shared);
             }
         }
     }
@@ -422,7 +424,7 @@ impl Past {
     fn extend(&mut self, inputs: &mut Arrays, lengths: Lengths, attention: &Attention) {
         let (old, new) = (self.tokens, lengths.tokens);
         let vectors = attention.vectors.iter().copied().filter(|name| *name != "q").map(|name| (name, lengths.head));
-        let gates = attention.gates.iter().map(|gate| (gate.name.as_str(), 1));
+        let gates = attention.gates.iter().filter(|gate| !gate.is_of_query).map(|gate| (gate.name.as_str(), 1));
         for (name, width) in vectors.chain(gates) {
             let Some(fresh) = inputs.get_mut(name) else { continue };
             let before = self.arrays.entry(name.to_string()).or_default();

@@ -1,8 +1,10 @@
-//! Gates: a number in (0, 1) per token and head, σ(g·h + b).
+//! Gates: a number in (0, 1) per token and head, σ(g·h + b), of the attended tokens or of the queries' own.
 
 use super::heads::Lengths;
 use super::matrix::{Into, project, project_backward};
 use super::weights::{Layout, Named, Place, Start};
+use energyc::check::Param;
+use energyc::ir::Role;
 
 /// What a decay's bias starts at: σ(4) ≈ 0.98, so that a layer begins with a long memory.
 pub const DECAY_BIAS: f32 = 4.0;
@@ -12,6 +14,8 @@ pub const DECAY_BIAS: f32 = 4.0;
 pub struct Gate {
     /// The kernel's input.
     pub name: String,
+    /// Whether queries have it, and not attended tokens: it moves with the point, and none is remembered.
+    pub is_of_query: bool,
     heads: usize,
     d: usize,
     weight: Place,
@@ -19,18 +23,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn new(
-        layout: &mut Layout,
-        prefix: &str,
-        name: &str,
-        [heads, d]: [usize; 2],
-        is_decay: bool,
-        deviation: f32,
-    ) -> Gate {
-        let bias = Start::Constant(if is_decay { DECAY_BIAS } else { 0.0 });
-        let named = |suffix| Named { suffix, ..Named::new(prefix, name) };
+    pub fn new(layout: &mut Layout, prefix: &str, param: &Param, [heads, d]: [usize; 2], deviation: f32) -> Gate {
+        let bias = Start::Constant(if param.leaf.role == Role::Decay { DECAY_BIAS } else { 0.0 });
+        let named = |suffix| Named { suffix, ..Named::new(prefix, &param.name) };
         Gate {
-            name: name.to_string(),
+            name: param.name.clone(),
+            is_of_query: param.value.is_of_query(),
             heads,
             d,
             weight: layout.add_named(named(".weight"), &[heads, d], Start::Normal(deviation)),

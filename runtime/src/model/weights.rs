@@ -80,7 +80,9 @@ impl Layout {
     fn push(&mut self, name: String, named: Option<Named>, shape: &[usize], start: Start) -> Place {
         let range = self.length..self.length + shape.iter().product::<usize>();
         self.length = range.end;
-        let decays = shape.len() > 1;
+        // A recipe's own numbers start at one of them; the matrix of a gate is drawn.
+        let is_number = named.is_some() && matches!(start, Start::Constant(_));
+        let decays = shape.len() > 1 && !is_number;
         self.weights.push(Weight { name, shape: shape.to_vec(), range: range.clone(), start, decays, named });
         range
     }

@@ -75,14 +75,20 @@ impl Graph {
         self.nodes[id.0].1
     }
 
-    fn push(&mut self, node: Node, of_tokens: bool) -> Id {
+    /// A parameter, which says itself what it is a number for each of.
+    fn parameter(&mut self, name: &str, reach: Reach) -> Id {
+        self.nodes.push((Node::Param(name.to_string()), reach));
+        Id(self.nodes.len() - 1)
+    }
+
+    pub fn add(&mut self, node: Node) -> Id {
         let of = |ids: &[Id]| ids.iter().fold(Reach::default(), |reach, id| reach.join(self.reach(*id)));
         let reach = match &node {
             Node::Number(_) | Node::Size(_) => Reach::default(),
             Node::Query => Reach { components: true, query: true, ..Reach::default() },
             Node::Key => Reach { components: true, tokens: true, key: true, ..Reach::default() },
             Node::Energy => Reach { tokens: true, ..Reach::default() },
-            Node::Param(_) => Reach { tokens: of_tokens, ..Reach::default() },
+            Node::Param(_) => Reach::default(),
             Node::Add(a, b) | Node::Multiply(a, b) => of(&[*a, *b]),
             Node::Power(a, _) | Node::Exp(a) | Node::Log(a) | Node::Abs(a) | Node::Sign(a) | Node::Curve(_, a) => {
                 of(&[*a])
@@ -93,10 +99,6 @@ impl Graph {
         };
         self.nodes.push((node, reach));
         Id(self.nodes.len() - 1)
-    }
-
-    pub fn add(&mut self, node: Node) -> Id {
-        self.push(node, false)
     }
 
     fn number(&mut self, value: f64) -> Id {
@@ -127,9 +129,12 @@ impl Scope {
             Value::Term(term) => Meaning::Node(self.close(graph, term, Kind::Global)),
             Value::Gate | Value::Decay => {
                 self.gates.push(name.to_string());
-                Meaning::Node(graph.push(Node::Param(name.to_string()), true))
+                Meaning::Node(graph.parameter(name, Reach { tokens: true, ..Reach::default() }))
             }
-            _ => Meaning::Node(graph.add(Node::Param(name.to_string()))),
+            vector if vector.is_vector() => {
+                Meaning::Node(graph.parameter(name, Reach { components: true, ..Reach::default() }))
+            }
+            _ => Meaning::Node(graph.parameter(name, Reach::default())),
         };
         self.names.insert(name.to_string(), meaning);
         if let Value::Fixed(Expr::Number(ratio)) = value {

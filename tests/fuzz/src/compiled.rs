@@ -146,6 +146,7 @@ fn call(
             }
             if let Some(same_head) = i.checked_sub(heads).map(|j| &points[j]) {
                 point.numbers = same_head.numbers.clone();
+                point.vectors = same_head.vectors.clone();
             }
             let point = point.rounded();
             match expectation(&subject.meaning, &point, random) {
@@ -280,6 +281,12 @@ fn write(words: &mut Words, i: usize, subject: &Subject, call: &Call) {
                 _ => p.v.clone(),
             })),
             _ if first.gates.contains_key(name) => words.array(call.points.iter().flat_map(|p| p.gates[name].clone())),
+            _ if first.query_gates.contains_key(name) => {
+                words.array(call.points.iter().flat_map(|p| p.query_gates[name].clone()));
+            }
+            _ if first.vectors.contains_key(name) => {
+                words.array(call.points[..call.heads].iter().flat_map(|p| p.vectors[name].clone()));
+            }
             _ if first.decays.contains_key(name) => {
                 words.array(call.points.iter().flat_map(|p| p.decays[name].clone()));
             }

@@ -7,6 +7,8 @@
 //! * A sum over tokens runs over those the query sees. A query that sees none has the direction 0 and the energy 0 and
 //!   sends nothing back.
 //! * γ_{t,n} of a decay is the product of the steps' factors after token n up to the query's place in the sequence.
+//! * A parameter per component is a vector w along components, the same for all tokens; it stands beside components
+//!   (w * q is w_e q_e) and is summed with them. With free values it stays w. A gate per query is a number of the query.
 //! * A constraint brings q, or every k, to its length first, x ↦ ρ x/‖x‖; the direction is a derivative by the q that has
 //!   the length, and gradients are those of the x before.
 //! * The direction is −∇_q F, or −A⁻¹ ∇_q F where the optimizer solves systems A = a·∇²F + b.
@@ -175,6 +177,8 @@ fn zeros(meaning: &Meaning, point: &Point) -> Gradients {
     let numbers = meaning.parameters.iter().map(|parameter| {
         let length = match parameter.value {
             Value::Gate | Value::Decay => sizes.tokens,
+            Value::QueryGate => sizes.queries,
+            _ if parameter.value.is_vector() => sizes.head,
             _ => 1,
         };
         (parameter.name.clone(), vec![0.0; length])
@@ -210,7 +214,7 @@ impl Leaves {
         let q = vector(tape, "q", &point.q, query);
         let k = tokens.clone().map(|n| vector(tape, "k", &point.k, n)).collect();
         let v = tokens.clone().map(|n| vector(tape, "v", &point.v, n)).collect();
-        let (mut numbers, mut weights) = (HashMap::new(), HashMap::new());
+        let (mut numbers, mut vectors, mut weights) = (HashMap::new(), HashMap::new(), HashMap::new());
         for parameter in &meaning.parameters {
             let name = &parameter.name;
             match parameter.value {
@@ -224,10 +228,19 @@ impl Leaves {
                     let steps: Vec<Var> = (0..=last).map(|n| self.leaf(tape, name, n, steps[n])).collect();
                     weights.insert(name.clone(), tokens.clone().map(|n| decay(tape, &steps, n)).collect());
                 }
+                Value::QueryGate => {
+                    let gate = self.leaf(tape, name, query, point.query_gates[name][query]);
+                    numbers.insert(name.clone(), gate);
+                }
+                _ if parameter.value.is_vector() => {
+                    let values = &point.vectors[name];
+                    let entries = (0..width).map(|e| self.leaf(tape, name, e, values[e])).collect();
+                    vectors.insert(name.clone(), entries);
+                }
                 _ => drop(numbers.insert(name.clone(), self.leaf(tape, name, 0, point.numbers[name]))),
             }
         }
-        Head { sizes: point.sizes, q, k, v, numbers, weights }
+        Head { sizes: point.sizes, q, k, v, numbers, vectors, weights }
     }
 
     /// Adds the gradient of a number on the tape to those of the inputs.
@@ -256,7 +269,10 @@ pub struct Head {
     pub q: Vec<Var>,
     pub k: Vec<Vec<Var>>,
     pub v: Vec<Vec<Var>>,
+    /// Parameters and the query's own gates.
     pub numbers: HashMap<String, Var>,
+    /// Parameters per component.
+    pub vectors: HashMap<String, Vec<Var>>,
     /// Gates and decays.
     pub weights: HashMap<String, Vec<Var>>,
 }
@@ -361,8 +377,9 @@ impl<'a> Row<'a> {
                 };
                 self.tape.constant(value as f64)
             }
-            Node::Param(name) => match token {
-                Some(token) if self.head.weights.contains_key(name) => self.head.weights[name][token],
+            Node::Param(name) => match (token, component) {
+                (Some(token), _) if self.head.weights.contains_key(name) => self.head.weights[name][token],
+                (_, Some((e, _))) if self.head.vectors.contains_key(name) => self.head.vectors[name][e],
                 _ => self.head.numbers[name],
             },
             Node::Query => {

@@ -61,6 +61,8 @@ fn input<'p>(point: &'p mut Point, name: &str, entry: usize) -> &'p mut f64 {
         "q" => &mut point.q[entry],
         "k" => &mut point.k[entry],
         "v" => &mut point.v[entry],
+        _ if point.vectors.contains_key(name) => &mut point.vectors.get_mut(name).expect("a vector")[entry],
+        _ if point.query_gates.contains_key(name) => &mut point.query_gates.get_mut(name).expect("gates")[entry],
         _ if point.gates.contains_key(name) => &mut point.gates.get_mut(name).expect("gates")[entry],
         _ if point.decays.contains_key(name) => &mut point.decays.get_mut(name).expect("steps")[entry],
         _ => point.numbers.get_mut(name).expect("a number"),

@@ -29,7 +29,7 @@ fn read(e: &ir::Expr) -> Option<Expr> {
     match e.op() {
         Op::Const(number) => Some(Expr::Number(ratio(number)?)),
         Op::Leaf(leaf) => match (leaf.role, &*leaf.name) {
-            (Role::Param, name) => Some(Expr::name(name)),
+            (Role::Param, name) if leaf.axes.is_empty() => Some(Expr::name(name)),
             (Role::Size, "N") => Some(Expr::Size(Size::Tokens)),
             (Role::Size, "d") => Some(Expr::Size(Size::Model)),
             (Role::Size, "d_h") => Some(Expr::Size(Size::Head)),

@@ -9,8 +9,8 @@ use crate::prelude;
 use crate::program;
 use crate::random::Random;
 use crate::tree::{
-    Compare, Constraint, Entropy, Exponent, Expr, Function, Ingredient, Kind, Optimizer, Pairing, Param, Place, Ratio,
-    Recipe, Size, Value, Values, WriteBack,
+    Compare, Constraint, Each, Entropy, Exponent, Expr, Function, Ingredient, Kind, Optimizer, Pairing, Param, Place,
+    Ratio, Recipe, Size, Value, Values, WriteBack,
 };
 
 /// What a term's sign must be, whatever the inputs.
@@ -147,14 +147,18 @@ impl Generator {
             _ => self.number(want),
         };
         match self.random.below(5) {
-            0 | 1 => Value::Learn { init: fixed, per_head: self.random.one_in(2) },
+            0 | 1 => Value::Learn { init: fixed, each: Each::heads(self.random.one_in(2)) },
             _ => Value::Fixed(fixed),
         }
     }
 
     /// A parameter of the ingredient, new or used before.
     pub fn parameter(&mut self, want: Want) -> Expr {
-        let fits = |p: &&Param| p.is_positive && !matches!(p.value, Value::Gate | Value::Decay | Value::Way(_));
+        let is_number = |value: &Value| match value {
+            Value::Gate | Value::QueryGate | Value::Decay | Value::Way(_) => false,
+            _ => !value.is_vector(),
+        };
+        let fits = |p: &&Param| p.is_positive && is_number(&p.value);
         let known: Vec<String> = self.params.iter().filter(fits).map(|p| p.name.clone()).collect();
         if !known.is_empty() && self.random.one_in(2) {
             return Expr::Name(self.random.pick(&known));
@@ -169,6 +173,32 @@ impl Generator {
             _ => self.value(if is_positive { Want::Positive } else { Want::Any }),
         };
         self.params.push(Param { name: name.clone(), value, is_positive });
+        Expr::Name(name)
+    }
+
+    /// A parameter per component, new or used before.
+    fn component_weight(&mut self, want: Want) -> Expr {
+        let fits = |p: &&Param| p.value.is_vector() && (p.is_positive || want == Want::Any);
+        let known: Vec<String> = self.params.iter().filter(fits).map(|p| p.name.clone()).collect();
+        if !known.is_empty() && self.random.one_in(2) {
+            return Expr::Name(self.random.pick(&known));
+        }
+        let name = self.names.fresh(&mut self.random);
+        let is_positive = want != Want::Any || self.random.one_in(2);
+        let init = self.number(if is_positive { Want::Positive } else { Want::Any });
+        let value = Value::Learn { init, each: Each { head: self.random.one_in(2), component: true } };
+        self.params.push(Param { name: name.clone(), value, is_positive });
+        Expr::Name(name)
+    }
+
+    /// A gate of the query, the one there is or a new one.
+    fn query_gate(&mut self) -> Expr {
+        let known = self.params.iter().find(|p| p.value == Value::QueryGate).map(|p| p.name.clone());
+        if let Some(name) = known {
+            return Expr::Name(name);
+        }
+        let name = self.names.fresh(&mut self.random);
+        self.params.push(Param { name: name.clone(), value: Value::QueryGate, is_positive: false });
         Expr::Name(name)
     }
 
@@ -305,13 +335,14 @@ impl Generator {
         if !named.is_empty() && self.random.one_in(2) {
             return Expr::Name(self.random.pick(&named));
         }
-        match self.random.below(8) {
+        let base = match self.random.below(8) {
             0 | 1 => Expr::Query,
             2 => Expr::Key,
             3 => Expr::Query.plus(Expr::Key),
             4 => Expr::Query.times(Expr::Key),
             _ => Expr::Query.minus(Expr::Key),
-        }
+        };
+        if self.random.one_in(12) { self.component_weight(Want::Any).times(base) } else { base }
     }
 
     /// A term with components.
@@ -333,6 +364,15 @@ impl Generator {
         }
         let d = depth - 1;
         match want {
+            Want::Positive if self.random.one_in(12) => self.component_weight(Want::Positive),
+            Want::NonNegative if self.random.one_in(10) => {
+                self.component_weight(Want::Positive).times(self.vector(d, Want::NonNegative))
+            }
+            Want::Any if self.random.one_in(14) => match self.random.below(4) {
+                0 => self.vector(d, Want::Any).plus(self.component_weight(Want::Any)),
+                1 => self.vector(d, Want::Any).over(self.component_weight(Want::Positive)),
+                _ => self.component_weight(Want::Any).times(self.vector(d, Want::Any)),
+            },
             Want::Positive => match self.random.below(5) {
                 0 => self.exponential(d, true),
                 1 => self.vector(d, Want::Any).apply(Function::Sigmoid),
@@ -469,6 +509,8 @@ impl Generator {
         }
         let d = depth - 1;
         match want {
+            Want::Any if self.random.one_in(16) => self.query_gate().times(self.scalar(d, Want::Any)),
+            Want::Positive if self.random.one_in(24) => self.query_gate(),
             Want::Positive => match self.random.below(6) {
                 0 => self.exponential(d, false),
                 1 => self.reduced(d, Want::Positive),
@@ -552,6 +594,7 @@ impl Generator {
         }
         let d = depth - 1;
         match want {
+            Want::Any if self.random.one_in(20) => self.each(d, Want::Any).over(self.query_gate()),
             Want::Positive => match self.random.below(4) {
                 0 => self.weight(),
                 1 => self.each(d, Want::Any).apply(Function::Sigmoid),
@@ -589,12 +632,12 @@ impl Generator {
 
     fn small_exponential(&mut self, depth: usize) -> Expr {
         let inner = self.each(depth.min(1), Want::Any);
-        let inner = if self.random.one_in(2) {
-            inner.negated().over(Expr::number(2))
-        } else {
-            inner.negated().over(self.parameter(Want::Positive))
+        let temperature = match self.random.below(9) {
+            0 => self.query_gate(),
+            1..=4 => Expr::number(2),
+            _ => self.parameter(Want::Positive),
         };
-        inner.apply(Function::Exp)
+        inner.negated().over(temperature).apply(Function::Exp)
     }
 
     /// A number per query, in a global energy.
@@ -612,6 +655,14 @@ impl Generator {
         }
         let d = depth - 1;
         match want {
+            Want::Any if self.random.one_in(12) => match self.random.below(3) {
+                0 => {
+                    let vector = self.component_weight(Want::Any);
+                    let reduce = self.random.pick(&[Function::Norm, Function::Sum, Function::Mean]);
+                    vector.apply(reduce).times(self.total(d, Want::Any))
+                }
+                _ => self.query_gate().times(self.total(d, Want::Any)),
+            },
             Want::Positive => match self.random.below(3) {
                 0 => Expr::number(1).plus(self.total(d, Want::NonNegative)),
                 1 => self.small_exponential(d).apply(Function::Sum),
@@ -666,8 +717,11 @@ impl Generator {
         let energy = if self.random.one_in(2) { Expr::Energy } else { self.each(depth, Want::Any) };
         // A number per token it must be.
         let energy = if mentions(&energy, &Expr::Energy) { energy } else { Expr::Energy };
-        let temperature =
-            if self.random.one_in(2) { self.number(Want::Positive) } else { self.parameter(Want::Positive) };
+        let temperature = match self.random.below(9) {
+            0 => self.query_gate(),
+            1..=4 => self.number(Want::Positive),
+            _ => self.parameter(Want::Positive),
+        };
         let entropy = if self.random.one_in(2) { Entropy::Tsallis } else { Entropy::Norm };
         let shape = self.exponent(&SHAPES);
         Expr::Minimum(entropy, Box::new(energy), Box::new(temperature), shape)

@@ -87,8 +87,8 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
 pub fn at_place(failure: Failure, point: &Point, mask: Mask) -> Failure {
     let sizes = point.sizes;
     let place = format!(
-        "{} queries, N = {}, d_h = {}, d = {}, H = {}, mask {mask:?}, {:?}",
-        sizes.queries, sizes.tokens, sizes.head, sizes.model, sizes.heads, point.numbers
+        "{} queries, N = {}, d_h = {}, d = {}, H = {}, mask {mask:?}, {:?}, {:?}",
+        sizes.queries, sizes.tokens, sizes.head, sizes.model, sizes.heads, point.numbers, point.vectors
     );
     match failure {
         Failure::Wrong { engine, output, detail } => {
@@ -160,7 +160,8 @@ pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point
         all.iter().map(|(name, values)| (name.clone(), array(values))).collect()
     };
     let [q, k, v, g, u] = [&point.q, &point.k, &point.v, &point.g, &point.u].map(|x| array(x));
-    let (gates, decays) = (arrays(&point.gates), arrays(&point.decays));
+    let [gates, query_gates, decays, vectors] =
+        [&point.gates, &point.query_gates, &point.decays, &point.vectors].map(&arrays);
     let size = HeadSize { queries: sizes.queries, tokens: sizes.tokens, head: sizes.head };
     let numbers: BTreeMap<&str, Vec<T>> = point.numbers.iter().map(|(name, x)| (name.as_str(), array(&[*x]))).collect();
     let lengths = [("N", sizes.tokens), ("d", sizes.model), ("d_h", sizes.head), ("H", sizes.heads)];
@@ -169,7 +170,9 @@ pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point
         let name = &*leaf.name;
         match leaf.role {
             Role::Size => &lengths[name],
+            Role::Param if vectors.contains_key(name) => &vectors[name],
             Role::Param => &numbers[name],
+            Role::Gate if query_gates.contains_key(name) => &query_gates[name],
             Role::Gate => &gates[name],
             Role::Decay => &decays[name],
             Role::Query => &q,

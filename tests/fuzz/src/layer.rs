@@ -1,7 +1,7 @@
 //! What a recipe's layer is: projections, heads, write-back and the optimizer's program, on one tape.
 //!
 //! ```text
-//! q_h = W₁ₕ x,  k_h = W₂ₕ h,  v_h = W_Vₕ h;  gates and steps' factors σ(g_h·h + b_h)
+//! q_h = W₁ₕ x,  k_h = W₂ₕ h,  v_h = W_Vₕ h;  gates and steps' factors σ(g_h·h + b_h), gates per query σ(g_h·x + b_h)
 //! force(y) = Σ_h M_h o_h,  M = W_O | (1/H) W₁ᵀ | (1/H) W₁⁺ | W_O W_V W₁⁺
 //! ```
 //! The gradient a program takes is −force. A plain step z − η∇F adds η·force; where W_O is free it stands for η too. A layer
@@ -47,7 +47,7 @@ pub struct LayerPoint {
     pub sight: Sight,
     pub z: Vec<f64>,
     pub c: Vec<f64>,
-    /// Matrices row by row, `number NAME` per head or one, gates' `NAME.weight` and `NAME.bias`.
+    /// Matrices row by row, `number NAME` per head or one, a number or a vector, gates' `NAME.weight` and `NAME.bias`.
     pub variables: BTreeMap<String, Vec<f64>>,
 }
 
@@ -68,12 +68,13 @@ impl LayerPoint {
         for parameter in &meaning.parameters {
             let name = &parameter.name;
             match &parameter.value {
-                Value::Gate | Value::Decay => {
+                Value::Gate | Value::QueryGate | Value::Decay => {
                     variables.insert(weight_of(name), normal(random, sizes.heads * d, 0.5));
                     variables.insert(bias_of(name), normal(random, sizes.heads, 0.5));
                 }
-                Value::Learn { init, per_head } => {
-                    let count = if *per_head { sizes.heads } else { 1 };
+                Value::Learn { init, each } => {
+                    let heads = if each.head { sizes.heads } else { 1 };
+                    let count = if each.component { heads * sizes.head } else { heads };
                     let start = samples::number(init, sizes);
                     let values = (0..count).map(|_| start * random.between(0.85, 1.2)).collect();
                     variables.insert(number_of(name), values);
@@ -193,7 +194,7 @@ impl Layer<'_> {
         for parameter in &self.meaning.parameters {
             let number = match &parameter.value {
                 Value::Fixed(value) => tape.constant(samples::number(value, self.sizes)),
-                Value::Learn { .. } => {
+                Value::Learn { each, .. } if !each.component => {
                     let values = &self.variables[&number_of(&parameter.name)];
                     values[head.min(values.len() - 1)]
                 }
@@ -204,32 +205,44 @@ impl Layer<'_> {
         numbers
     }
 
+    /// The parameters per component of a head.
+    fn vectors(&self, head: usize) -> HashMap<String, Vec<Var>> {
+        let width = self.sizes.head;
+        let vectors = self.meaning.parameters.iter().filter(|parameter| parameter.value.is_vector());
+        let own = vectors.map(|parameter| {
+            let values = &self.variables[&number_of(&parameter.name)];
+            let start = if values.len() > width { head * width } else { 0 };
+            (parameter.name.clone(), values[start..start + width].to_vec())
+        });
+        own.collect()
+    }
+
+    /// σ(g_h·x + b_h).
+    fn gate(&self, tape: &mut Tape, name: &str, head: usize, x: &[Var]) -> Var {
+        let d = self.sizes.model;
+        let (weight, bias) = (&self.variables[&weight_of(name)], &self.variables[&bias_of(name)]);
+        let product = tape.dot(&weight[head * d..(head + 1) * d], x);
+        let sum = tape.add(product, bias[head]);
+        let minus = tape.negate(sum);
+        let exp = tape.exp(minus);
+        let one = tape.constant(1.0);
+        let below = tape.add(one, exp);
+        tape.power(below, -1.0)
+    }
+
     fn attend(&self, tape: &mut Tape, h: &Array) -> Attended {
         let heads = 0..self.sizes.heads;
         let all = |tape: &mut Tape, matrix: &str| -> Vec<Vec<Vec<Var>>> {
             heads.clone().map(|head| h.0.iter().map(|x| self.projected(tape, matrix, head, x)).collect()).collect()
         };
         let (k, v) = (all(tape, "w2"), all(tape, "wv"));
-        let d = self.sizes.model;
         let gates = heads.map(|head| {
             let is_gate = |value: &Value| matches!(value, Value::Gate | Value::Decay);
             let gates = self.meaning.parameters.iter().filter(|p| is_gate(&p.value));
-            gates
-                .map(|gate| {
-                    let (weight, bias) =
-                        (&self.variables[&weight_of(&gate.name)], &self.variables[&bias_of(&gate.name)]);
-                    let of_token = |x: &Vec<Var>| {
-                        let product = tape.dot(&weight[head * d..(head + 1) * d], x);
-                        let sum = tape.add(product, bias[head]);
-                        let minus = tape.negate(sum);
-                        let exp = tape.exp(minus);
-                        let one = tape.constant(1.0);
-                        let below = tape.add(one, exp);
-                        tape.power(below, -1.0)
-                    };
-                    (gate.name.clone(), h.0.iter().map(of_token).collect())
-                })
-                .collect()
+            let of_tokens = |gate: &str, tape: &mut Tape| -> Vec<Var> {
+                h.0.iter().map(|x| self.gate(tape, gate, head, x)).collect()
+            };
+            gates.map(|gate| (gate.name.clone(), of_tokens(&gate.name, tape))).collect()
         });
         let gates = gates.collect();
         Attended { k, v, gates }
@@ -264,8 +277,12 @@ impl Layer<'_> {
                 }
                 let sizes = Sizes { queries: tokens, ..self.sizes };
                 let (k, v) = (part(&attended.k[head]), part(&attended.v[head]));
-                let numbers = self.numbers(tape, head);
-                let mut row = Row::new(tape, self.meaning, Head { sizes, q, k, v, numbers, weights }, self.limits);
+                let (mut numbers, vectors) = (self.numbers(tape, head), self.vectors(head));
+                for gate in self.meaning.parameters.iter().filter(|p| p.value == Value::QueryGate) {
+                    numbers.insert(gate.name.clone(), self.gate(tape, &gate.name, head, &point.0[t]));
+                }
+                let own = Head { sizes, q, k, v, numbers, vectors, weights };
+                let mut row = Row::new(tape, self.meaning, own, self.limits);
                 directions.extend(row.direction()?);
             }
             rows.push(write_back.iter().map(|row| tape.dot(row, &directions)).collect());

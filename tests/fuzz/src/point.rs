@@ -25,6 +25,10 @@ pub struct Point {
     pub u: Vec<f64>,
     /// Parameters.
     pub numbers: BTreeMap<String, f64>,
+    /// Parameters per component.
+    pub vectors: BTreeMap<String, Vec<f64>>,
+    /// A number per query.
+    pub query_gates: BTreeMap<String, Vec<f64>>,
     /// A number per token.
     pub gates: BTreeMap<String, Vec<f64>>,
     /// A factor per step.
@@ -47,9 +51,13 @@ impl Point {
     }
 
     fn each_input(&mut self, change: &mut dyn FnMut(&mut f64)) {
-        let Point { q, k, v, g, u, numbers, gates, decays, .. } = self;
+        let Point { q, k, v, g, u, numbers, vectors, query_gates, gates, decays, .. } = self;
         [q, k, v, g, u].into_iter().flatten().for_each(&mut *change);
         numbers.values_mut().for_each(&mut *change);
-        gates.values_mut().chain(decays.values_mut()).flatten().for_each(&mut *change);
+        [vectors, query_gates, gates, decays]
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+            .flatten()
+            .for_each(&mut *change);
     }
 }

@@ -119,9 +119,14 @@ fn optimizer(optimizer: &Optimizer) -> String {
 pub fn value(value: &Value) -> String {
     match value {
         Value::Fixed(e) | Value::Term(e) => expr(e),
-        Value::Learn { init, per_head: false } => format!("learn({})", expr(init)),
-        Value::Learn { init, per_head: true } => format!("learn({}, per head)", expr(init)),
+        Value::Learn { init, each } => {
+            // Not in the order the formatter puts them in.
+            let component = if each.component { ", per component" } else { "" };
+            let head = if each.head { ", per head" } else { "" };
+            format!("learn({}{component}{head})", expr(init))
+        }
         Value::Gate => "gate(sigmoid)".to_string(),
+        Value::QueryGate => "gate(sigmoid, per query)".to_string(),
         Value::Decay => "decay(sigmoid)".to_string(),
         Value::Way(method) => way(method),
     }

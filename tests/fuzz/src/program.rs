@@ -3,7 +3,7 @@
 use crate::generate::{Generator, Want};
 use crate::names::Names;
 use crate::prelude;
-use crate::tree::{Expr, Function, Method, Optimizer, Pairing, Param, Place, Solve, Statement, Value, Way};
+use crate::tree::{Each, Expr, Function, Method, Optimizer, Pairing, Param, Place, Solve, Statement, Value, Way};
 
 /// An optimizer, with a system to solve or without.
 pub fn optimizer(generator: &mut Generator, solves: bool) -> Optimizer {
@@ -25,7 +25,7 @@ pub fn optimizer(generator: &mut Generator, solves: bool) -> Optimizer {
 /// A number of an optimizer: the same for all heads and tokens.
 fn value(generator: &mut Generator, want: Want) -> Value {
     let number = generator.number(want);
-    if generator.random.one_in(2) { Value::Learn { init: number, per_head: false } } else { Value::Fixed(number) }
+    if generator.random.one_in(2) { Value::Learn { init: number, each: Each::default() } } else { Value::Fixed(number) }
 }
 
 fn known(generator: &mut Generator, name: &str) -> Optimizer {
@@ -41,14 +41,14 @@ fn known(generator: &mut Generator, name: &str) -> Optimizer {
             "solve" => Value::Way(Box::new(method(generator))),
             "eps" => match generator.random.below(3) {
                 0 => Value::Fixed(Expr::number(1)),
-                1 => Value::Learn { init: Expr::number(3), per_head: false },
+                1 => Value::Learn { init: Expr::number(3), each: Each::default() },
                 _ => Value::Fixed(Expr::number(4)),
             },
             "beta" => Value::Fixed(Expr::ratio(9, 10)),
             _ => value(generator, Want::Positive),
         };
         if param.name == "beta" && generator.random.one_in(2) {
-            param.value = Value::Learn { init: Expr::ratio(9, 10), per_head: false };
+            param.value = Value::Learn { init: Expr::ratio(9, 10), each: Each::default() };
         }
     }
     optimizer
@@ -61,7 +61,7 @@ fn method(generator: &mut Generator) -> Method {
         let learned = generator.names.is_free(name) && generator.random.one_in(2);
         if learned {
             generator.names.reserve(&[name]);
-            return Value::Learn { init: Expr::number(2).plus(number), per_head: generator.random.one_in(2) };
+            return Value::Learn { init: Expr::number(2).plus(number), each: Each::heads(generator.random.one_in(2)) };
         }
         Value::Fixed(Expr::number(2).plus(number))
     };

@@ -68,15 +68,18 @@ pub fn draw(meaning: &Meaning, shape: (usize, usize, usize), mask: Mask, random:
         u,
         visible,
         numbers: Default::default(),
+        vectors: Default::default(),
+        query_gates: Default::default(),
         gates: Default::default(),
         decays: Default::default(),
     };
     for parameter in &meaning.parameters {
         let name = parameter.name.clone();
-        let mut weights = || -> Vec<f64> { (0..tokens).map(|_| random.between(0.2, 1.0)).collect() };
+        let mut weights = |n: usize| -> Vec<f64> { (0..n).map(|_| random.between(0.2, 1.0)).collect() };
         match &parameter.value {
-            Value::Gate => drop(point.gates.insert(name, weights())),
-            Value::Decay => drop(point.decays.insert(name, weights())),
+            Value::Gate => drop(point.gates.insert(name, weights(tokens))),
+            Value::QueryGate => drop(point.query_gates.insert(name, weights(queries))),
+            Value::Decay => drop(point.decays.insert(name, weights(tokens))),
             _ => {}
         }
     }
@@ -91,11 +94,16 @@ pub fn set_numbers(meaning: &Meaning, point: &mut Point, random: &mut Random) {
         let name = parameter.name.clone();
         match &parameter.value {
             Value::Fixed(value) => drop(point.numbers.insert(name, number(value, sizes))),
+            Value::Learn { init, each } if each.component => {
+                let start = number(init, sizes);
+                let values = (0..sizes.head).map(|_| start * random.between(0.6, 1.5)).collect();
+                point.vectors.insert(name, values);
+            }
             Value::Learn { init, .. } => {
                 let value = number(init, sizes) * random.between(0.85, 1.2);
                 point.numbers.insert(name, value);
             }
-            Value::Gate | Value::Decay | Value::Term(_) | Value::Way(_) => {}
+            Value::Gate | Value::QueryGate | Value::Decay | Value::Term(_) | Value::Way(_) => {}
         }
     }
 }

@@ -5,8 +5,8 @@
 //! fails in the same way takes the recipe's place, until none does.
 
 use crate::tree::{
-    Exponent, Expr, Function, Ingredient, Kind, Method, Optimizer, Pairing, Param, Place, Ratio, Recipe, Statement,
-    Value, Values, Way,
+    Each, Exponent, Expr, Function, Ingredient, Kind, Method, Optimizer, Pairing, Param, Place, Ratio, Recipe,
+    Statement, Value, Values, Way,
 };
 use crate::{generate, prelude};
 use std::time::{Duration, Instant};
@@ -156,8 +156,10 @@ fn measure(recipe: &Recipe) -> usize {
         let plain = matches!(param.name.as_str(), "a1" | "a2" | "a3" | "a4");
         let value = match &param.value {
             Value::Fixed(e) => weight(e),
-            Value::Learn { init, per_head } => 5 + weight(init) + 2 * usize::from(*per_head),
-            Value::Gate => 10,
+            Value::Learn { init, each } => {
+                5 + weight(init) + 2 * usize::from(each.head) + 6 * usize::from(each.component)
+            }
+            Value::Gate | Value::QueryGate => 10,
             Value::Decay => 12,
             Value::Term(e) => 3 + weight(e),
             Value::Way(method) => way(method),
@@ -233,7 +235,10 @@ fn numbers_for_parameters(recipe: &Recipe, offer: &mut Offer) {
             if !matches!(value, Value::Way(_)) {
                 offer(&|r| params(r, list)[position].value = Value::Fixed(Expr::number(1)));
                 offer(&|r| params(r, list)[position].value = Value::Fixed(number.clone()));
-                offer(&|r| params(r, list)[position].value = Value::Learn { init: number.clone(), per_head: false });
+                let component = value.is_vector();
+                for each in [Each::default(), Each { head: false, component }] {
+                    offer(&|r| params(r, list)[position].value = Value::Learn { init: number.clone(), each });
+                }
                 if *value == Value::Decay {
                     offer(&|r| params(r, list)[position].value = Value::Gate);
                 }

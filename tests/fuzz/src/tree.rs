@@ -178,13 +178,30 @@ pub enum Value {
     Fixed(Expr),
     Learn {
         init: Expr,
-        per_head: bool,
+        each: Each,
     },
+    /// σ of a linear map of every attended token.
     Gate,
+    /// The same of the query's own token.
+    QueryGate,
     Decay,
     /// A term over the recipe's own parameters, put in as it is.
     Term(Expr),
     Way(Box<Method>),
+}
+
+/// What a learned parameter has a number of its own for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Each {
+    pub head: bool,
+    /// Every component: the parameter is a vector.
+    pub component: bool,
+}
+
+impl Each {
+    pub fn heads(head: bool) -> Each {
+        Each { head, component: false }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -453,12 +470,17 @@ impl Method {
 }
 
 impl Value {
+    /// Whether it is a number per component.
+    pub fn is_vector(&self) -> bool {
+        matches!(self, Value::Learn { each: Each { component: true, .. }, .. })
+    }
+
     pub fn mentions(&self, name: &str) -> bool {
         match self {
             Value::Fixed(e) | Value::Term(e) => e.mentions(name),
             Value::Learn { init, .. } => init.mentions(name),
             Value::Way(method) => method.mentions(name),
-            Value::Gate | Value::Decay => false,
+            Value::Gate | Value::QueryGate | Value::Decay => false,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::program::Tensors;
 use super::{Subject, numbers};
-use crate::check::recipe::{Param, ParamValue, Tokens, WriteBack};
+use crate::check::recipe::{Each, Param, ParamValue, Tokens, WriteBack};
 use crate::ir::{Expr, Role};
 use crate::kernel::{names, users};
 use crate::plan::Unsupported;
@@ -25,7 +25,7 @@ pub fn layer(subject: &Subject) -> Result<TokenStream, Unsupported> {
     let values = own.iter().map(|param| learned_value(param)).collect::<Result<Vec<_>, _>>()?;
     let inits: Vec<Expr> = own.iter().filter_map(|param| init(param)).collect();
     let sizes = numbers::sizes(&inits, &quote!(0usize));
-    let (gates, gate_values): (Vec<TokenStream>, Vec<TokenStream>) = subject.gates.iter().map(|g| gate(g)).unzip();
+    let (gates, gate_values): (Vec<TokenStream>, Vec<TokenStream>) = subject.all_gates().map(gate).unzip();
     let optimizer = subject.has_program().then(|| quote!(optimizer: Optimizer,));
     let optimizer_value = subject.has_program().then(|| quote!(optimizer: Optimizer::new(config, vb.clone())?,));
     let shape = names.iter().map(|_| quote!((d, d)));
@@ -100,7 +100,7 @@ pub fn layer(subject: &Subject) -> Result<TokenStream, Unsupported> {
 
 /// What the layer uses of other crates and of the pasted modules.
 pub fn imports(subject: &Subject) -> TokenStream {
-    let gate = (!subject.gates.is_empty()).then(|| {
+    let gate = subject.all_gates().next().map(|_| {
         quote!(
             use primitives::gate::Gate;
         )
@@ -147,13 +147,21 @@ fn weight(param: &Param) -> String {
 /// A learned number as a field.
 pub fn learned_field(param: &Param) -> TokenStream {
     let name = names::input(&param.leaf);
-    let shape = if is_per_head(param) { "one number per head, `[H]`" } else { "one number, `[1]`" };
+    let shape = match each(param) {
+        Each { head: false, component: false } => "one number, `[1]`",
+        Each { head: true, component: false } => "one number per head, `[H]`",
+        Each { head: false, component: true } => "a vector for all heads, `[d_h]`",
+        Each { head: true, component: true } => "a vector per head, `[H, d_h]`",
+    };
     let doc = format!(" Learned {}: {shape}.", param.name);
     quote!(#[doc = #doc] #name: Tensor)
 }
 
-fn is_per_head(param: &Param) -> bool {
-    matches!(param.value, ParamValue::Learn { per_head: true, .. })
+fn each(param: &Param) -> Each {
+    match param.value {
+        ParamValue::Learn { each, .. } => each,
+        _ => Each::default(),
+    }
 }
 
 /// What a learned number starts at.
@@ -173,7 +181,12 @@ pub fn learned_value(param: &Param) -> Result<TokenStream, Unsupported> {
         return Err(Unsupported::formula(message));
     }
     let value = numbers::arithmetic(&init)?;
-    let shape = if is_per_head(param) { quote!(config.heads) } else { quote!(1) };
+    let shape = match each(param) {
+        Each { head: false, component: false } => quote!(1),
+        Each { head: true, component: false } => quote!(config.heads),
+        Each { head: false, component: true } => quote!(config.head()),
+        Each { head: true, component: true } => quote!((config.heads, config.head())),
+    };
     Ok(quote!(#name: vb.get_with_hints(#shape, #key, candle_nn::Init::Const(#value))?))
 }
 
@@ -183,6 +196,7 @@ fn gate(param: &Param) -> (TokenStream, TokenStream) {
     let bias = numbers::float(bias);
     let doc = match param.leaf.role {
         Role::Decay => format!(" {}: the factor per step, from the token that comes in.", param.name),
+        _ if param.value.is_of_query() => format!(" {}: one number per query, from its own token.", param.name),
         _ => format!(" {}: one number per attended token.", param.name),
     };
     (quote!(#[doc = #doc] #name: Gate), quote!(#name: Gate::new(config, #bias, vb.pp(#key))?))
@@ -210,7 +224,8 @@ fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
                 let value = numbers::arithmetic(value)?;
                 quote!(tensor::number(#value, h)?.flatten_all()?.broadcast_as(config.heads)?)
             }
-            _ => quote!(self.#field.broadcast_as(config.heads)?),
+            _ if param.leaf.axes.is_empty() => quote!(self.#field.broadcast_as(config.heads)?),
+            _ => quote!(self.#field.broadcast_as((config.heads, config.head()))?.flatten_all()?),
         });
     }
     numbers.extend(subject.gates.iter().map(|param| {
@@ -219,6 +234,17 @@ fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
     }));
     let sizes = numbers::sizes(&terms, &quote!(h.dim(1)?));
     let config = (!subject.params.is_empty()).then(|| quote!(let config = &self.config;));
+    let of_query = subject.query_gates.iter().map(|param| {
+        let name = gate_name(param);
+        quote!(self.#name.of(z)?)
+    });
+    let of_query: Vec<TokenStream> = of_query.collect();
+    // Where the attended tokens have no numbers, a 0 stands for them, and nothing looks at it.
+    let with_query_gates = match (of_query.is_empty(), numbers.is_empty()) {
+        (true, _) => quote!(),
+        (false, true) => quote!(let numbers = &Tensor::cat(&[#(&#of_query,)* numbers], 0)?;),
+        (false, false) => quote!(let numbers = &Tensor::cat(&[numbers, #(&#of_query),*], 0)?;),
+    };
     let numbers = match numbers.is_empty() {
         true => quote!(tensor::number(0.0, h)?.flatten_all()?),
         false => quote!(Tensor::cat(&[#(#numbers),*], 0)?.contiguous()?),
@@ -247,6 +273,7 @@ fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
             };
             let q = #queries;
             let Attended { tokens, numbers } = attended;
+            #with_query_gates
             if self.tensor_ops || !q.device().is_cpu() {
                 return direction_with_tensor_ops(&size, sight, &q, tokens, numbers);
             }

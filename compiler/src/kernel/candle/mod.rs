@@ -41,9 +41,11 @@ struct Subject<'a> {
     tokens: Vec<Leaf>,
     /// Whether the kernel reads q.
     reads_query: bool,
-    /// Its parameters, and its gates and decays, in the order the operation takes them.
+    /// Its parameters, numbers before vectors, its gates and decays of attended tokens, and its gates of queries, in the
+    /// order the operation takes them.
     params: Vec<&'a Param>,
     gates: Vec<&'a Param>,
+    query_gates: Vec<&'a Param>,
 }
 
 impl<'a> Subject<'a> {
@@ -54,6 +56,10 @@ impl<'a> Subject<'a> {
             let wanted = inputs.iter().filter(|leaf| roles.contains(&leaf.role));
             wanted.filter_map(|leaf| recipe.param(&leaf.name)).collect()
         };
+        let (numbers, vectors): (Vec<&Param>, Vec<&Param>) =
+            given(&[Role::Param]).into_iter().partition(|param| param.leaf.axes.is_empty());
+        let (query_gates, gates): (Vec<&Param>, Vec<&Param>) =
+            given(&[Role::Gate, Role::Decay]).into_iter().partition(|param| param.value.is_of_query());
         let tokens: Vec<Leaf> =
             inputs.iter().filter(|leaf| matches!(leaf.role, Role::Key | Role::Value)).cloned().collect();
         if tokens.is_empty() {
@@ -67,8 +73,9 @@ impl<'a> Subject<'a> {
             derivation,
             recipe,
             reads_query: inputs.iter().any(|leaf| leaf.role == Role::Query),
-            params: given(&[Role::Param]),
-            gates: given(&[Role::Gate, Role::Decay]),
+            params: [numbers, vectors].concat(),
+            gates,
+            query_gates,
             tokens,
         })
     }
@@ -85,6 +92,16 @@ impl<'a> Subject<'a> {
     }
     fn has_wo(&self) -> bool {
         matches!(self.recipe.write_back, WriteBack::Free | WriteBack::FreePinv)
+    }
+
+    /// All gates there are.
+    fn all_gates(&self) -> impl Iterator<Item = &'a Param> + '_ {
+        self.gates.iter().chain(&self.query_gates).copied()
+    }
+
+    /// Everything but vectors of queries and tokens, in the order the operation takes it.
+    fn numbers(&self) -> impl Iterator<Item = &'a Param> + '_ {
+        self.params.iter().copied().chain(self.all_gates())
     }
 
     /// The parameters of the kernel that are learned.
@@ -153,6 +170,6 @@ pub fn layer(plan: &Plan, derivation: &Derivation) -> Result<TokenStream, Unsupp
 
 /// The modules of the layer that are the same for all recipes, as far as this one needs them.
 pub fn pasted(plan: &Plan, derivation: &Derivation) -> Vec<&'static str> {
-    let has_gates = Subject::new(plan, derivation).is_ok_and(|subject| !subject.gates.is_empty());
+    let has_gates = Subject::new(plan, derivation).is_ok_and(|subject| subject.all_gates().next().is_some());
     PASTED.iter().map(|(name, _)| *name).filter(|name| *name != "gate" || has_gates).collect()
 }

@@ -1,11 +1,12 @@
 //! The kernel as an operation of candle's.
 //!
 //! It takes three tensors: queries, everything made from attended tokens side by side, and one with all numbers, first
-//! those per head, then those per token. The forward pass rearranges them head by head and keeps them for the backward
+//! those per head, then those per token, then those per query. The forward pass rearranges them head by head and keeps them for the backward
 //! pass together with what the kernel saves.
 
 use super::{Subject, numbers};
-use crate::check::recipe::ParamValue;
+use crate::check::recipe::{Param, ParamValue};
+use crate::ir::Role;
 use crate::kernel::names;
 use crate::plan::schedule::Domain;
 use proc_macro2::{Ident, TokenStream};
@@ -57,48 +58,35 @@ fn vectors(subject: &Subject) -> Vec<(Ident, TokenStream)> {
 
 /// Where a parameter and a gate begin among the numbers, in terms of `size`.
 pub fn place(subject: &Subject, name: &str) -> TokenStream {
-    if let Some(i) = subject.params.iter().position(|param| param.name == name) {
-        return match i {
-            0 => quote!(0),
-            1 => quote!(size.heads),
-            _ => {
-                let i = numbers::count(i);
-                quote!(#i * size.heads)
+    let before: Vec<&Param> = subject.numbers().take_while(|param| param.name != name).collect();
+    let mut terms = Vec::new();
+    for group in before.chunk_by(|a, b| extent(a).to_string() == extent(b).to_string()) {
+        let length = extent(group[0]);
+        terms.push(match group.len() {
+            1 => length,
+            count => {
+                let count = numbers::count(count);
+                quote!(#count * #length)
             }
-        };
+        });
     }
-    let params = subject.params.len();
-    let gate = subject.gates.iter().position(|param| param.name == name).unwrap_or(0);
-    let first = match params {
-        0 => quote!(0),
-        1 => quote!(size.heads),
-        _ => {
-            let params = numbers::count(params);
-            quote!(#params * size.heads)
-        }
-    };
-    match gate {
-        0 => first,
-        _ => {
-            let gate = numbers::count(gate);
-            quote!(#first + #gate * size.all_heads() * size.tokens)
-        }
-    }
+    terms.into_iter().reduce(|sum, term| quote!(#sum + #term)).unwrap_or(quote!(0))
 }
 
 /// The length of a parameter's and of a gate's numbers.
-fn extent(subject: &Subject, name: &str) -> TokenStream {
-    match subject.params.iter().any(|param| param.name == name) {
-        true => quote!(size.heads),
-        false => quote!(size.all_heads() * size.tokens),
+fn extent(param: &Param) -> TokenStream {
+    match param.leaf.role {
+        Role::Param if param.leaf.axes.is_empty() => quote!(size.heads),
+        Role::Param => quote!(size.heads * size.head),
+        _ if param.value.is_of_query() => quote!(size.all_heads() * size.queries),
+        _ => quote!(size.all_heads() * size.tokens),
     }
 }
 
 fn kept(subject: &Subject) -> TokenStream {
     let fields: Vec<Ident> = vectors(subject).into_iter().map(|(field, _)| field).collect();
-    let numbers = subject.params.iter().chain(&subject.gates).map(|param| {
-        let (field, at, length) =
-            (names::input_field(&param.leaf), place(subject, &param.name), extent(subject, &param.name));
+    let numbers = subject.numbers().map(|param| {
+        let (field, at, length) = (names::input_field(&param.leaf), place(subject, &param.name), extent(param));
         quote!(#field: &self.numbers[#at..][..#length])
     });
     let numbers: Vec<TokenStream> = numbers.collect();
@@ -125,7 +113,7 @@ fn kept(subject: &Subject) -> TokenStream {
 
 fn forward(subject: &Subject) -> TokenStream {
     let (fields, cuts): (Vec<Ident>, Vec<TokenStream>) = vectors(subject).into_iter().unzip();
-    let has_numbers = !subject.params.is_empty() || !subject.gates.is_empty();
+    let has_numbers = subject.numbers().next().is_some();
     let numbers = has_numbers.then(|| quote!(numbers: floats(s3, l3)?.to_vec(),));
     let unused = (!has_numbers).then(|| quote!(let _ = (s3, l3);));
     let queries = match subject.reads_query {
@@ -170,15 +158,15 @@ fn backward(subject: &Subject) -> TokenStream {
         false => quote!(&vec![0.0; size.all_heads() * size.tokens * size.head]),
     });
     let count = numbers::count(subject.tokens.len());
-    let numbers: Vec<TokenStream> = (subject.params.iter().chain(&subject.gates))
+    let numbers: Vec<TokenStream> = (subject.numbers())
         .filter(|param| !matches!(param.value, ParamValue::Fixed(_)))
         .filter_map(|param| {
             let name = names::input_field(&param.leaf);
-            let (at, length) = (place(subject, &param.name), extent(subject, &param.name));
+            let (at, length) = (place(subject, &param.name), extent(param));
             Some(match domain(&name)? {
-                // One number per head serves every sequence.
-                Domain::Scalar => quote! {
-                    for own in gradients.#name.chunks(size.heads) {
+                // What a head has serves every sequence.
+                Domain::Scalar | Domain::Vector => quote! {
+                    for own in gradients.#name.chunks(#length) {
                         numbers[#at..][..#length].iter_mut().zip(own).for_each(|(sum, x)| *sum += x);
                     }
                 },
@@ -186,7 +174,7 @@ fn backward(subject: &Subject) -> TokenStream {
             })
         })
         .collect();
-    let learns = subject.learned().next().is_some() || !subject.gates.is_empty();
+    let learns = subject.learned().next().is_some() || subject.all_gates().next().is_some();
     let (of_numbers, result, third) = match learns {
         true => (
             quote!(let mut numbers = vec![0.0; numbers.elem_count()]; #(#numbers)*),

@@ -134,8 +134,8 @@ fn input(subject: &Subject, leaf: &Leaf) -> TokenStream {
             quote!(tensor::tokens(tokens, size, #part)?)
         }
         Role::Gate => {
-            let at = at();
-            quote!(tensor::gate(numbers, size, #at)?)
+            let (at, gate) = (at(), if leaf.axes.contains(&Axis::T) { quote!(query_gate) } else { quote!(gate) });
+            quote!(tensor::#gate(numbers, size, #at)?)
         }
         Role::Decay => {
             let at = at();
@@ -153,8 +153,8 @@ fn input(subject: &Subject, leaf: &Leaf) -> TokenStream {
             quote!(number((#value) as f64)?)
         }
         _ => {
-            let at = at();
-            quote!(tensor::parameter(numbers, size, #at)?)
+            let (at, kind) = (at(), if leaf.axes.is_empty() { quote!(parameter) } else { quote!(vector) });
+            quote!(tensor::#kind(numbers, size, #at)?)
         }
     }
 }

@@ -81,6 +81,17 @@ pub fn parameter(numbers: &Tensor, size: &Size, at: usize) -> Result<Tensor> {
     numbers.narrow(0, at, size.heads)?.reshape((1, size.heads, 1, 1, 1))
 }
 
+/// A vector per head, from `at` on.
+pub fn vector(numbers: &Tensor, size: &Size, at: usize) -> Result<Tensor> {
+    numbers.narrow(0, at, size.heads * size.head)?.reshape((1, size.heads, 1, 1, size.head))
+}
+
+/// A number per head and query, from `at` on.
+pub fn query_gate(numbers: &Tensor, size: &Size, at: usize) -> Result<Tensor> {
+    let length = size.all_heads() * size.queries;
+    numbers.narrow(0, at, length)?.reshape((size.batch, size.heads, size.queries, 1, 1))
+}
+
 /// A number per head and token, from `at` on.
 pub fn gate(numbers: &Tensor, size: &Size, at: usize) -> Result<Tensor> {
     let length = size.all_heads() * size.tokens;
