@@ -1,13 +1,14 @@
 //! Names for the intermediate quantities of a derivation.
 //!
 //! Differentiating a smooth maximum brings in its weights. From there on they are a quantity of their own, p_i, with a
-//! definition; the algebra needs to know only that they are nonnegative and sum to one. A case distinction per attended
-//! token (c_i) is named as well. Terms after the gradient are written with the names.
+//! definition; the algebra needs to know only that they are nonnegative and sum to one. Where a logarithm is of a sum with
+//! other parts than the tokens', a sink for one, the share of every token has the name p_i, and that of the rest p₀. A
+//! case distinction per attended token (c_i) is named as well. Terms after the gradient are written with the names.
 
-use crate::calculus::Meaning;
+use crate::calculus::{Meaning, Shares, whole};
 use crate::check::recipe::Recipe;
 use crate::ir::memo::Memo;
-use crate::ir::{Axis, AxisSet, Budget, Expr, Leaf, Op, Role, Sign, Space, traverse};
+use crate::ir::{Axis, AxisSet, Budget, Expr, Func, Leaf, Op, Role, Sign, Space, traverse};
 
 /// A quantity with a name, along the query and token axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,32 +22,91 @@ impl Named {
     pub fn value(&self) -> Expr {
         match &self.meaning {
             Meaning::Weights { kind, scores } => Expr::weights(kind, Axis::N, scores),
+            Meaning::Share(shares) => shares.of_token(),
+            Meaning::Rest(shares) => shares.of_rest(),
             Meaning::Formula(e) | Meaning::Solution { system: e, .. } => e.clone(),
+        }
+    }
+    /// The same in operations that keep their range: what a plan computes.
+    pub fn steady(&self) -> Expr {
+        match &self.meaning {
+            Meaning::Share(shares) => shares.of_token_steadily(),
+            Meaning::Rest(shares) => shares.of_rest_steadily(),
+            _ => self.value(),
         }
     }
     /// The term whose change changes the quantity.
     pub fn depends_on(&self) -> &Expr {
         match &self.meaning {
-            Meaning::Weights { scores, .. } => scores,
+            Meaning::Weights { scores, .. } | Meaning::Share(Shares { scores, .. }) => scores,
+            Meaning::Rest(shares) => &shares.rest_score,
             Meaning::Formula(e) | Meaning::Solution { system: e, .. } => e,
         }
     }
 }
 
-/// Names for the weights of a term, innermost first, each once whatever its axis is called.
-pub fn name_weights(e: &Expr, recipe: &Recipe) -> Vec<Named> {
+/// Names for the shares of the wholes that an energy has logarithms of.
+pub fn name_shares(energy: &Expr, recipe: &Recipe) -> Vec<Named> {
     let mut names: Vec<Named> = Vec::new();
+    for node in traverse::subterms(energy) {
+        let Op::Call(Func::Log, x) = node.op() else { continue };
+        let Some(parts) = whole(x) else { continue };
+        if names.iter().any(|n| matches!(&n.meaning, Meaning::Share(shares) if shares.parts() == parts)) {
+            continue;
+        }
+        let number = names.len() / 2;
+        let token = named_leaf(&unused("p", recipe), Role::Share, number, Sign::NonNegative);
+        let rest = named_leaf(&unused("p0", recipe), Role::Share, number, Sign::Positive);
+        let rest = Leaf { axes: vec![Axis::T], ..rest };
+        let shares = Shares::new(parts, token.clone(), rest.clone());
+        names.push(Named { leaf: token, meaning: Meaning::Share(shares.clone()) });
+        names.push(Named { leaf: rest, meaning: Meaning::Rest(shares) });
+    }
+    names
+}
+
+/// Names for the weights of a term, innermost first, each once whatever its axis is called, after `others`.
+pub fn name_weights(e: &Expr, recipe: &Recipe, others: Vec<Named>) -> Vec<Named> {
+    let taken = others.len() / 2;
+    let mut names = others;
     for node in traverse::subterms(e) {
         let Op::Weights(kind, axis, scores) = node.op() else { continue };
-        let scores = hide(&traverse::rename(scores, *axis, Axis::N), &names);
+        let scores = distinguishing(&hide(&traverse::rename(scores, *axis, Axis::N), &names), Axis::N);
         let meaning = Meaning::Weights { kind: kind.clone(), scores };
         if names.iter().any(|n| n.meaning == meaning) {
             continue;
         }
-        let leaf = named_leaf(&unused("p", recipe), Role::Weights, names.len(), Sign::NonNegative);
+        let number = names.len() - taken;
+        let leaf = named_leaf(&unused("p", recipe), Role::Weights, number, Sign::NonNegative);
         names.push(Named { leaf, meaning });
     }
     names
+}
+
+/// What of scores tells tokens apart: weights do not change when a number is added to all scores, so what no token changes
+/// is left out, also under a factor and under a sum over components.
+fn distinguishing(scores: &Expr, token: Axis) -> Expr {
+    match scores.op() {
+        Op::Add(terms) => {
+            let own = terms.iter().filter(|term| term.has_axis(token));
+            Expr::add(own.map(|term| distinguishing(term, token)))
+        }
+        Op::Mul(factors) => {
+            let mut own = factors.iter().enumerate().filter(|(_, f)| f.has_axis(token));
+            let (Some((at, factor)), None) = (own.next(), own.next()) else { return scores.clone() };
+            let reduced = distinguishing(factor, token);
+            Expr::mul(factors.iter().enumerate().map(|(j, f)| if j == at { reduced.clone() } else { f.clone() }))
+        }
+        Op::Sum(axis, body) if matches!(axis.space, Space::Head | Space::Model) && body.has_axis(token) => {
+            Expr::sum(*axis, &distinguishing(body, token))
+        }
+        _ => scores.clone(),
+    }
+}
+
+/// What names stand for, for differentiation.
+pub fn meanings(names: &[Named]) -> Vec<(Leaf, Meaning)> {
+    names.iter().map(|named| (named.leaf.clone(), named.meaning.clone())).collect()
 }
 
 /// Names for the case distinctions per attended token.
@@ -91,6 +151,10 @@ pub fn hide(e: &Expr, names: &[Named]) -> Expr {
         let mut tokens = axes.iter().filter(|a| a.space == Space::Token);
         let (Some(axis), None) = (tokens.next(), tokens.next()) else { return x };
         let at_n = traverse::rename(&x, axis, Axis::N);
+        let at_n = match at_n.op() {
+            Op::Weights(kind, axis, scores) => Expr::weights(kind, *axis, &distinguishing(scores, *axis)),
+            _ => at_n,
+        };
         match names.iter().find(|n| n.value() == at_n) {
             Some(named) => traverse::rename(&Expr::leaf(named.leaf.clone()), Axis::N, axis),
             None => x,
