@@ -13,7 +13,7 @@ mod shares;
 mod tangent;
 mod transpose;
 
-pub use shares::{Shares, whole};
+pub use shares::{Shares, log_of_product, parts_of, whole};
 pub use tangent::{Meaning, Tangent, tangent, weights_jacobian, weights_jacobian_naming};
 pub use transpose::{coefficients, transpose};
 

@@ -25,7 +25,7 @@ pub struct Shares {
 
 impl Shares {
     pub fn new((part, rest): (Expr, Expr), share: Leaf, rest_share: Leaf) -> Shares {
-        let (scores, rest_score) = (log(&part), log(&rest));
+        let (scores, rest_score) = (log_of_product(&part), log_of_product(&rest));
         Shares { part, scores, rest, rest_score, share, rest_share }
     }
 
@@ -68,10 +68,16 @@ impl Shares {
 
 /// (f, r) when the term is a whole: Σ_i f_i over tokens, f_i > 0 with an exponential of the token's, and a positive rest.
 pub fn whole(e: &Expr) -> Option<(Expr, Expr)> {
-    let Op::Add(terms) = e.op() else { return None };
+    parts_of(e).filter(|(_, rest)| !rest.is_zero())
+}
+
+/// The same where there may be no rest.
+pub fn parts_of(e: &Expr) -> Option<(Expr, Expr)> {
+    let terms = e.terms();
     let (at, part) = terms.iter().enumerate().find_map(|(at, term)| Some((at, part(term)?)))?;
     let rest = Expr::add(terms.iter().enumerate().filter(|(j, _)| *j != at).map(|(_, term)| term.clone()));
-    (rest.sign() == Sign::Positive && !rest.axes().has_space(Space::Token)).then_some((part, rest))
+    let is_rest = rest.is_zero() || rest.sign() == Sign::Positive;
+    (is_rest && !rest.axes().has_space(Space::Token)).then_some((part, rest))
 }
 
 /// f along n, when the term is Σ_i f_i, numbers in front or not.
@@ -89,13 +95,13 @@ fn part(term: &Expr) -> Option<Expr> {
 }
 
 /// log Π f = Σ log f, for factors that are all positive.
-fn log(e: &Expr) -> Expr {
+pub fn log_of_product(e: &Expr) -> Expr {
     let is_product = e.factors().iter().all(|f| f.sign() == Sign::Positive);
     if !is_product {
         return e.log();
     }
     Expr::add(e.factors().iter().map(|f| match f.op() {
-        Op::Pow(x, r) if x.sign() == Sign::Positive => log(x).times(&Expr::constant(r.clone())),
+        Op::Pow(x, r) if x.sign() == Sign::Positive => log_of_product(x).scale(r),
         _ => f.log(),
     }))
 }

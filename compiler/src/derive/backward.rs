@@ -5,7 +5,7 @@
 //! more piece. An input's gradient is the sum over the pieces ⟨g, o⟩, ⟨∂s, s⟩. Shares p_i and p₀ of a whole go together:
 //! with D = Σ_i p_i ∂p_i + p₀ ∂p₀, ∂s_i = p_i (∂p_i − D) and ∂s₀ = p₀ (∂p₀ − D).
 
-use super::naming::{meanings, unused, vector_leaf};
+use super::naming::{in_shares, meanings, unused, vector_leaf};
 use super::{Definition, Derivation, applied, hide, options_for};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
@@ -151,7 +151,7 @@ pub fn energy_backward(derivation: &Derivation, options: &Options) -> EnergyBack
     let recipe = &derivation.recipe;
     let options = options_for(recipe, options).afresh();
     let cotangent = Leaf::new(Role::Probe, 2, &unused("u", recipe), &[Axis::T], Sign::Unknown);
-    let piece = scalar(&Expr::leaf(cotangent.clone()).times(&derivation.energy.term));
+    let piece = scalar(&Expr::leaf(cotangent.clone()).times(&in_shares(&derivation.energy.term, &derivation.names)));
     let names = meanings(&derivation.names);
     let gradients = inputs_among(derivation, &[&derivation.energy.term])
         .into_iter()

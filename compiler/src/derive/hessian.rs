@@ -1,6 +1,6 @@
 //! The Hessian of F_h: as a quadratic form of a probe, as a product with it, and as a matrix with the probe peeled off.
 
-use super::naming::{meanings, unused};
+use super::naming::{in_shares, meanings, unused};
 use super::{Derivation, Kink, Named, hide, kinks, options_for, reveal};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
@@ -47,7 +47,7 @@ pub fn second_derivative(recipe: &Recipe, energy: &Expr, names: &[Named], option
     let probe = Leaf::new(Role::Probe, 0, &unused("u", recipe), &[Axis::T, Axis::E], Sign::Unknown);
     let meanings = meanings(names);
     let along = |e: &Expr| calculus::tangent(e, &inputs::q(), &probe, &meanings);
-    let raw = along(&hide(&along(energy), names));
+    let raw = along(&hide(&along(&in_shares(energy, names)), names));
     let tidy = |part: &Expr| {
         let mut part = simplify(part, options);
         part.term = hide(&part.term, names);

@@ -83,7 +83,8 @@ pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     let global = simplify(&recipe.global, &options);
     let energy = simplify(&recipe.energy, &options);
     let shares = naming::name_shares(&energy.term, recipe);
-    let raw = calculus::gradient_naming(&energy.term, &inputs::q(), &naming::meanings(&shares));
+    let named_energy = naming::in_shares(&energy.term, &shares);
+    let raw = calculus::gradient_naming(&named_energy, &inputs::q(), &naming::meanings(&shares));
     let mut names = naming::name_weights(&raw, recipe, shares);
     let mut gradient = simplify(&hide(&raw, &names), &options);
     names.extend(naming::name_cases(&gradient.term, recipe));

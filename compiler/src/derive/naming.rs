@@ -5,10 +5,12 @@
 //! other parts than the tokens', a sink for one, the share of every token has the name p_i, and that of the rest p₀. A
 //! case distinction per attended token (c_i) is named as well. Terms after the gradient are written with the names.
 
-use crate::calculus::{Meaning, Shares, whole};
+use crate::calculus::{Meaning, Shares, log_of_product, parts_of, whole};
 use crate::check::recipe::Recipe;
 use crate::ir::memo::Memo;
-use crate::ir::{Axis, AxisSet, Budget, Expr, Func, Leaf, Op, Role, Sign, Space, traverse};
+use crate::ir::{Axis, AxisSet, Budget, Entropy, Expr, Func, Leaf, Op, Role, Sign, Space, rational, traverse};
+use crate::notation::write::positive_part;
+use num_traits::Signed;
 
 /// A quantity with a name, along the query and token axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,19 +47,26 @@ impl Named {
     }
 }
 
-/// Names for the shares of the wholes that an energy has logarithms of.
+/// Names for the shares of the wholes that an energy has logarithms of or divides by, and for weights where there is no
+/// rest.
 pub fn name_shares(energy: &Expr, recipe: &Recipe) -> Vec<Named> {
     let mut names: Vec<Named> = Vec::new();
     for node in traverse::subterms(energy) {
-        let Op::Call(Func::Log, x) = node.op() else { continue };
-        let Some(parts) = whole(x) else { continue };
-        if names.iter().any(|n| matches!(&n.meaning, Meaning::Share(shares) if shares.parts() == parts)) {
+        let parts = match node.op() {
+            Op::Call(Func::Log, x) => whole(x),
+            Op::Mul(_) => divided(&node).map(|divided| (divided.part, divided.rest)),
+            _ => None,
+        };
+        let Some(parts) = parts.filter(|parts| !names.iter().any(|n| names_parts(n, parts))) else { continue };
+        let number = names.iter().filter(|n| !matches!(n.meaning, Meaning::Rest(_))).count();
+        let leaf = |role| named_leaf(&unused("p", recipe), role, number, Sign::NonNegative);
+        if parts.1.is_zero() {
+            let meaning = Meaning::Weights { kind: Entropy::Shannon, scores: scores_of(&parts.0) };
+            names.push(Named { leaf: leaf(Role::Weights), meaning });
             continue;
         }
-        let number = names.len() / 2;
-        let token = named_leaf(&unused("p", recipe), Role::Share, number, Sign::NonNegative);
         let rest = named_leaf(&unused("p0", recipe), Role::Share, number, Sign::Positive);
-        let rest = Leaf { axes: vec![Axis::T], ..rest };
+        let (token, rest) = (leaf(Role::Share), Leaf { axes: vec![Axis::T], ..rest });
         let shares = Shares::new(parts, token.clone(), rest.clone());
         names.push(Named { leaf: token, meaning: Meaning::Share(shares.clone()) });
         names.push(Named { leaf: rest, meaning: Meaning::Rest(shares) });
@@ -65,9 +74,78 @@ pub fn name_shares(energy: &Expr, recipe: &Recipe) -> Vec<Named> {
     names
 }
 
+/// The scores of weights f_i/Σ_j f_j.
+fn scores_of(part: &Expr) -> Expr {
+    distinguishing(&log_of_product(part), Axis::N)
+}
+
+/// Whether a name is that of the shares of these parts.
+fn names_parts(named: &Named, (part, rest): &(Expr, Expr)) -> bool {
+    match &named.meaning {
+        Meaning::Share(shares) => (&shares.part, &shares.rest) == (part, rest),
+        Meaning::Weights { kind: Entropy::Shannon, scores } => rest.is_zero() && *scores == scores_of(part),
+        _ => false,
+    }
+}
+
+/// A product that divides Σ_i f_i x_i by r + Σ_j f_j.
+struct Divided {
+    part: Expr,
+    rest: Expr,
+    /// Σ_i x_i, which is to be weighed, and its axis, and everything beside it.
+    axis: Axis,
+    body: Expr,
+    others: Vec<Expr>,
+}
+
+fn divided(product: &Expr) -> Option<Divided> {
+    let Op::Mul(factors) = product.op() else { return None };
+    let wholes = factors.iter().enumerate().filter_map(|(at, factor)| {
+        let Op::Pow(base, r) = factor.op() else { return None };
+        let (part, rest) = (r.is_negative() && r.is_integer()).then(|| parts_of(base))??;
+        Some((at, base, r, part, rest))
+    });
+    wholes.into_iter().find_map(|(at, base, r, part, rest)| {
+        factors.iter().enumerate().find_map(|(j, factor)| {
+            let Op::Sum(axis, body) = factor.op() else { return None };
+            if axis.space != Space::Token {
+                return None;
+            }
+            let parts = traverse::rename(&part, Axis::N, *axis).factors();
+            let inside = body.factors();
+            let body = Expr::mul(inside.iter().filter(|f| !parts.contains(f)).cloned());
+            let has_all = parts.iter().all(|f| inside.contains(f)) && body.has_axis(*axis);
+            has_all.then(|| {
+                let left = base.pow(&(r + rational::int(1)));
+                let others = factors.iter().enumerate().filter(|(l, _)| *l != at && *l != j).map(|(_, f)| f.clone());
+                Divided {
+                    part: part.clone(),
+                    rest: rest.clone(),
+                    axis: *axis,
+                    body,
+                    others: others.chain([left]).collect(),
+                }
+            })
+        })
+    })
+}
+
+/// The term with Σ_i p_i x_i in the place of Σ_i f_i x_i/(r + Σ_j f_j), where the shares have names.
+pub fn in_shares(e: &Expr, names: &[Named]) -> Expr {
+    traverse::rewrite_bottom_up(e, &mut |mut x| {
+        while let Some(Divided { part, rest, axis, body, others }) = divided(&x) {
+            let parts = (part, rest);
+            let Some(named) = names.iter().find(|named| names_parts(named, &parts)) else { break };
+            let share = traverse::rename(&Expr::leaf(named.leaf.clone()), Axis::N, axis);
+            x = Expr::mul(others.into_iter().chain([Expr::sum(axis, &share.times(&body))]));
+        }
+        x
+    })
+}
+
 /// Names for the weights of a term, innermost first, each once whatever its axis is called, after `others`.
 pub fn name_weights(e: &Expr, recipe: &Recipe, others: Vec<Named>) -> Vec<Named> {
-    let taken = others.len() / 2;
+    let rests = others.iter().filter(|named| matches!(named.meaning, Meaning::Rest(_))).count();
     let mut names = others;
     for node in traverse::subterms(e) {
         let Op::Weights(kind, axis, scores) = node.op() else { continue };
@@ -76,7 +154,7 @@ pub fn name_weights(e: &Expr, recipe: &Recipe, others: Vec<Named>) -> Vec<Named>
         if names.iter().any(|n| n.meaning == meaning) {
             continue;
         }
-        let number = names.len() - taken;
+        let number = names.len() - rests;
         let leaf = named_leaf(&unused("p", recipe), Role::Weights, number, Sign::NonNegative);
         names.push(Named { leaf, meaning });
     }
@@ -114,7 +192,11 @@ pub fn name_cases(e: &Expr, recipe: &Recipe) -> Vec<Named> {
     let mut names: Vec<Named> = Vec::new();
     let pair = AxisSet::of(&[Axis::T, Axis::N]);
     for node in traverse::subterms(e) {
+        // [x]₊ is short enough to be written where it stands.
         let Op::Select(_) = node.op() else { continue };
+        if positive_part(&node).is_some() {
+            continue;
+        }
         let Some(axis) = node.axes().iter().find(|a| a.space == Space::Token) else { continue };
         let value = hide(&traverse::rename(&node, axis, Axis::N), &names);
         let meaning = Meaning::Formula(value.clone());

@@ -123,6 +123,10 @@ fn factor_of(factor: &Expr, k: u32) -> Expr {
 
 /// The factors that all terms of a sum have, and those a sum does not run over, in front.
 fn hoisted(e: &Expr) -> Expr {
+    let (c, rest) = e.split_coefficient();
+    if rest != *e {
+        return hoisted(&rest).scale(&c);
+    }
     match e.op() {
         Op::Add(terms) => {
             let all: Vec<Vec<Expr>> = terms.iter().map(Expr::factors).collect();
@@ -179,6 +183,13 @@ mod tests {
         check(&across.minus(&k().over(&norm(&q()))), "(1/‖q‖) ((q̂·k_i) q̂ − k_i)");
         let both = across.minus(&k().over(&norm(&q()))).over(&norm(&k()));
         check(&Expr::sum(Axis::N, &both), "(1/‖q‖) Σ_i ((q̂·k̂_i) q̂ − k̂_i)");
+    }
+
+    #[test]
+    fn a_sign_does_not_keep_norms_inside_of_a_sum() {
+        let across = Expr::dot(&q(), &k()).times(&q()).over(&norm(&q()).pow(&rational::int(3)));
+        let body = k().over(&norm(&q())).minus(&across).over(&norm(&k()));
+        check(&Expr::sum(Axis::N, &body), "(1/‖q‖) Σ_i (k̂_i − (q̂·k̂_i) q̂)");
     }
 
     #[test]
