@@ -831,6 +831,7 @@ fn has_index(m: &Math) -> bool {
             has_index(x)
         }
         Math::Product(xs) => xs.iter().any(has_index),
+        Math::Sum(terms) => terms.iter().any(|(_, term)| has_index(term)),
         _ => true,
     }
 }
