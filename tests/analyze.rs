@@ -64,6 +64,17 @@ fn shipped_recipes_have_the_shape_one_finds_by_hand() {
         ("lp", Neither, Neither),
         // The same; with the norms put in the cases are x and δ√(2x) − δ²/2 of x = ρ² − q·k_i, concave with equal slopes.
         ("huber", Neither, Concave),
+        // −T log(exp(c) + Σ exp(q·k/T)) and −T Σ softplus(b + q·k/T): minus convex functions of something affine.
+        ("sink", Concave, Concave),
+        ("sigmoid_attention", Concave, Concave),
+        // −Σ [q·k]₊³/3: minus convex.
+        ("dense_memory", Concave, Concave),
+        // tanh bends both ways.
+        ("softcap", Neither, Neither),
+        // As `lp`: a valley at every token, a ridge between two.
+        ("logcosh", Neither, Neither),
+        // log(1 + r²/c) bends up nearby and down beyond; with the norms put in, log of something affine.
+        ("cauchy", Neither, Concave),
         // The energies of the above; an optimizer changes nothing about them.
         ("momentum", Concave, Concave),
         ("nag", Concave, Concave),
@@ -91,8 +102,8 @@ fn energies_the_prelude_does_not_have_have_the_shape_one_finds_by_hand() {
         ("attract_and_align", Neither, Concave),
         // √(c² + (q·k)²) is a norm of (c, q·k).
         ("bounded_pull", Convex, Convex),
-        // log(1 + r²) bends up within r = 1 and down beyond; with the norms put in, log of something affine.
-        ("cauchy", Neither, Concave),
+        // log(1 + r²/ν) bends up nearby and down beyond; with the norms put in, log of something affine.
+        ("student", Neither, Concave),
         // −cos is no more curved one way than the other on the circle.
         ("cosine", Neither, Concave),
         ("two_temperatures", Neither, Concave),

@@ -15,6 +15,8 @@ pub struct Row<'a> {
 /// The parameters of a recipe that are numbers.
 pub fn params(recipe: &str) -> &'static [&'static str] {
     match recipe {
+        "cauchy" => &["T", "c"],
+        "dense_memory" => &[],
         "huber" => &["T", "delta", "eta"],
         "huber_lse_nag" => &["T", "delta", "beta", "eta"],
         "momentum" | "nag" => &["T", "beta", "eta"],
@@ -22,6 +24,8 @@ pub fn params(recipe: &str) -> &'static [&'static str] {
         "newton_light" => &["T", "tau"],
         "newton_light_exact" => &["T", "eps"],
         "qknorm" => &["T", "rho"],
+        "sigmoid_attention" => &["T", "b"],
+        "sink" | "softcap" => &["T", "c"],
         _ => &["T"],
     }
 }
@@ -29,10 +33,16 @@ pub fn params(recipe: &str) -> &'static [&'static str] {
 /// The value a parameter starts with.
 pub fn initial(recipe: &str, param: &str, head: usize) -> f64 {
     match (param, recipe) {
+        ("c", "sink") => 0.0,
+        ("c", "softcap") => 50.0,
+        ("c", "cauchy") => 2.0 * head as f64,
+        ("T", "cauchy") => 1.0,
         ("tau", _) => 0.01,
         ("beta", _) => 0.9,
         ("T", "linear" | "gated_linear" | "retention") => 1.0,
-        ("T", "euclidean" | "huber" | "huber_lse_nag" | "l1" | "lp" | "qknorm") => (2.0 * head as f64).sqrt(),
+        ("T", "euclidean" | "huber" | "huber_lse_nag" | "l1" | "logcosh" | "lp" | "qknorm") => {
+            (2.0 * head as f64).sqrt()
+        }
         ("T", "newton" | "newton_taylor" | "newton_taylor2") => (2.0 * head as f64).sqrt(),
         ("T", _) => (head as f64).sqrt(),
         _ => 1.0,
@@ -45,7 +55,7 @@ pub fn has_free_values(recipe: &str) -> bool {
 
 /// The direction and the energy.
 pub fn row(recipe: &str, row: &Row) -> (Vec<f64>, f64) {
-    let t = (row.param)("T");
+    let t = if params(recipe).contains(&"T") { (row.param)("T") } else { 1.0 };
     let products: Vec<f64> = row.keys.iter().map(|k| dot(row.q, k)).collect();
     let gaps: Vec<Vec<f64>> = row.keys.iter().map(|k| minus(row.q, k)).collect();
     match recipe {
@@ -80,6 +90,41 @@ pub fn row(recipe: &str, row: &Row) -> (Vec<f64>, f64) {
             let (p, energy) = softmax(&energies, t);
             let case = |x: f64| if x <= delta { 1.0 } else { delta / x };
             let pulls = row.values.iter().zip(&lengths).map(|(v, &x)| scale(case(x), &minus(v, row.q)));
+            (mean(&p, &pulls.collect::<Vec<_>>()), energy)
+        }
+        "softcap" => {
+            let c = (row.param)("c");
+            let (p, energy) = softmax(&products.iter().map(|x| -c * (x / c).tanh()).collect::<Vec<_>>(), t);
+            let pulls = row.values.iter().zip(&products).map(|(v, x)| scale(1.0 / (x / c).cosh().powi(2), v));
+            (mean(&p, &pulls.collect::<Vec<_>>()), energy)
+        }
+        // Softmax with one more token, which has the logit c and nothing to add.
+        "sink" => {
+            let energies = products.iter().map(|x| -x).chain([-t * (row.param)("c")]);
+            let (p, energy) = softmax(&energies.collect::<Vec<_>>(), t);
+            (mean(&p[..row.values.len()], &row.values), energy)
+        }
+        "sigmoid_attention" => {
+            let logits = products.iter().map(|x| (row.param)("b") + x / t);
+            let weights: Vec<f64> = logits.clone().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
+            (mean(&weights, &row.values), -t * logits.map(|x| x.max(0.0) + (-x.abs()).exp().ln_1p()).sum::<f64>())
+        }
+        "dense_memory" => {
+            let weights: Vec<f64> = products.iter().map(|x| x.max(0.0).powi(2)).collect();
+            (mean(&weights, &row.values), -products.iter().map(|x| x.max(0.0).powi(3)).sum::<f64>() / 3.0)
+        }
+        "logcosh" => {
+            let log_cosh = |x: &f64| x.abs() + (-2.0 * x.abs()).exp().ln_1p() - std::f64::consts::LN_2;
+            let energies: Vec<f64> = gaps.iter().map(|r| r.iter().map(log_cosh).sum()).collect();
+            let (p, energy) = softmax(&energies, t);
+            let pulls = row.values.iter().map(|v| minus(v, row.q).iter().map(|x| x.tanh()).collect::<Vec<f64>>());
+            (mean(&p, &pulls.collect::<Vec<_>>()), energy)
+        }
+        "cauchy" => {
+            let c = (row.param)("c");
+            let squares: Vec<f64> = gaps.iter().map(|r| dot(r, r)).collect();
+            let (p, energy) = softmax(&squares.iter().map(|x| (x / c).ln_1p()).collect::<Vec<_>>(), t);
+            let pulls = row.values.iter().zip(&squares).map(|(v, x)| scale(2.0 / (c + x), &minus(v, row.q)));
             (mean(&p, &pulls.collect::<Vec<_>>()), energy)
         }
         "l1" => powers(row, &gaps, t, 1.0),

@@ -49,7 +49,9 @@ fn nabla_squared(energy: &Math) -> Math {
 
 /// F_h itself.
 pub fn energy(subject: &Subject) -> Vec<Line> {
-    vec![local_line(&subject.derivation), energy_line(&subject.derivation)]
+    let derivation = &subject.derivation;
+    let mut plain = Writer::default();
+    vec![local_line(derivation, &mut plain), energy_line(derivation, &mut plain, &mut writer(derivation))]
 }
 
 /// ∇²F as a sum of parts with their signs, and where it does not exist.
@@ -317,7 +319,7 @@ pub fn bound(derivation: &Derivation, ball: &Ball, recipe: &Recipe, found: &Boun
     let put_in = [on_ball(), query.clone(), radius(&ball.query), norm(key.clone()), radius(&ball.key)];
     let mut lines = vec![Line::note("{} is the energy with {} = {} and {} = {} put in:", &put_in)];
     if value != in_full {
-        lines.push(local_line(derivation));
+        lines.push(local_line(derivation, &mut Writer::default()));
     }
     lines.push(Line::equation(on_ball(), value));
     lines.extend(without_constant(derivation));

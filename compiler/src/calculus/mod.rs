@@ -9,9 +9,11 @@
 //! | Hessian–vector product | tangent of the gradient |
 //! | VJP of an update rule | transpose of the tangent of ⟨cotangent, rule⟩ |
 
+mod shares;
 mod tangent;
 mod transpose;
 
+pub use shares::{Shares, log_of_product, parts_of, whole};
 pub use tangent::{Meaning, Tangent, tangent, weights_jacobian, weights_jacobian_naming};
 pub use transpose::{coefficients, transpose};
 
@@ -24,8 +26,13 @@ fn direction(input: &Leaf) -> Leaf {
 
 /// ∂f/∂input for a scalar f (or one number a query): entry by entry along the input's own axes.
 pub fn gradient(f: &Expr, input: &Leaf) -> Expr {
+    gradient_naming(f, input, &[])
+}
+
+/// The same, with what has a name written by it.
+pub fn gradient_naming(f: &Expr, input: &Leaf, names: &[(Leaf, Meaning)]) -> Expr {
     let direction = direction(input);
-    transpose(&tangent(f, input, &direction, &[]), &direction)
+    transpose(&tangent(f, input, &direction, names), &direction)
 }
 
 /// The derivative of the gradient `g` along `probe`: the Hessian times the probe.

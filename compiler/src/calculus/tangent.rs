@@ -3,8 +3,9 @@
 //! Each operation's rule stands beside its formula. Kinks get the total derivative of the algebra: d|x| = sign(x)·dx
 //! with sign 0 = 0, and d x^r = r·x^(r−1)·dx with 0^s = 0, so that nothing is ever 0·∞.
 
+use super::shares::{Shares, whole};
 use crate::ir::memo::Memo;
-use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Rational, Space, rational, traverse};
+use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Rational, Space, rational, traverse};
 use num_traits::Zero;
 
 /// What a named leaf stands for; it changes when that does. Its terms are along the token axis n.
@@ -14,6 +15,10 @@ pub enum Meaning {
         kind: Entropy,
         scores: Expr,
     },
+    /// p_i, the share of a token in a whole.
+    Share(Shares),
+    /// p₀, the share of the rest.
+    Rest(Shares),
     Formula(Expr),
     /// x with A x = b: the system, and A·u for a probe u.
     Solution {
@@ -64,7 +69,33 @@ impl<'a> Tangent<'a> {
                 let ds = self.of(&traverse::rename(scores, Axis::N, at));
                 if ds.is_zero() { ds } else { weights_jacobian(kind, at, e, &ds) }
             }
+            // dp_i = p_i (ds_i − d log Z)
+            Meaning::Share(shares) => {
+                let ds = self.of(&traverse::rename(&shares.scores, Axis::N, at));
+                e.times(&ds.minus(&self.of_whole(shares)))
+            }
+            // dp₀ = p₀ (ds₀ − d log Z)
+            Meaning::Rest(shares) => {
+                let ds = self.of(&shares.rest_score);
+                e.times(&ds.minus(&self.of_whole(shares)))
+            }
         }
+    }
+
+    /// d log Z = Σ_i p_i ds_i + p₀ ds₀.
+    fn of_whole(&mut self, shares: &Shares) -> Expr {
+        let (ds, ds_rest) = (self.of(&shares.scores), self.of(&shares.rest_score));
+        let mean = Expr::sum(Axis::N, &Expr::leaf(shares.share.clone()).times(&ds));
+        mean.plus(&Expr::leaf(shares.rest_share.clone()).times(&ds_rest))
+    }
+
+    /// The named shares of a whole.
+    fn shares(&self, e: &Expr) -> Option<Shares> {
+        let parts = whole(e).filter(|_| !self.names.is_empty())?;
+        self.names.iter().find_map(|(_, meaning)| match meaning {
+            Meaning::Share(shares) if shares.parts() == parts => Some(shares.clone()),
+            _ => None,
+        })
     }
 
     fn rule(&mut self, e: &Expr) -> Expr {
@@ -104,8 +135,11 @@ impl<'a> Tangent<'a> {
                 if dx.is_zero() {
                     return dx;
                 }
-                // d f(x) = f′(x) dx
-                func.slope(x).times(&dx)
+                match self.shares(x).filter(|_| *func == Func::Log) {
+                    Some(shares) => self.of_whole(&shares),
+                    // d f(x) = f′(x) dx
+                    None => func.slope(x).times(&dx),
+                }
             }
             // d(x if a ≤ b else y) = dx if a ≤ b else dy
             Op::Select(p) => {

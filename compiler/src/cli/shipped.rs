@@ -17,6 +17,8 @@ macro_rules! shipped {
 }
 
 shipped! {
+    "cauchy"
+    "dense_memory"
     "entmax15"
     "euclidean"
     "gated_linear"
@@ -25,6 +27,7 @@ shipped! {
     "huber_lse_nag"
     "l1"
     "linear"
+    "logcosh"
     "loop_softmax"
     "lp"
     "momentum"
@@ -37,6 +40,9 @@ shipped! {
     "normmax"
     "qknorm"
     "retention"
+    "sigmoid_attention"
+    "sink"
+    "softcap"
     "softmax"
     "sparsemax"
 }

@@ -2,9 +2,10 @@
 //!
 //! With o the direction and g its cotangent, each named weight p gets its cotangent ∂p from the pieces that use it, then
 //! its scores get theirs (the weights' Jacobian is symmetric: ∂s = J ∂p), and ⟨∂s, s⟩ with ∂s held constant becomes one
-//! more piece. An input's gradient is the sum over the pieces ⟨g, o⟩, ⟨∂s, s⟩.
+//! more piece. An input's gradient is the sum over the pieces ⟨g, o⟩, ⟨∂s, s⟩. Shares p_i and p₀ of a whole go together:
+//! with D = Σ_i p_i ∂p_i + p₀ ∂p₀, ∂s_i = p_i (∂p_i − D) and ∂s₀ = p₀ (∂p₀ − D).
 
-use super::naming::{unused, vector_leaf};
+use super::naming::{in_shares, meanings, unused, vector_leaf};
 use super::{Definition, Derivation, applied, hide, options_for};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
@@ -47,10 +48,14 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     let mut pieces: Vec<Expr> = terms.iter().map(|term| scalar(&Expr::leaf(cotangent.clone()).times(term))).collect();
     let mut definitions = Vec::new();
     let names: Vec<_> = derivation.names.iter().rev().collect();
+    let scores_of = |name: &str| format!("∂{}", unused(&name.replacen('p', "s", 1), recipe));
+    // What the share p₀ of a rest has received, until p_i, whose name comes before, is looked at.
+    let mut of_rest = Expr::zero();
     for (number, named) in names.iter().enumerate() {
         let parts: Vec<Expr> = pieces.iter().map(|piece| calculus::gradient(piece, &named.leaf)).collect();
         let received = Expr::add(parts.iter().cloned());
-        if received.is_zero() {
+        let is_share = matches!(named.meaning, Meaning::Share(_));
+        if received.is_zero() && !(is_share && !of_rest.is_zero()) {
             continue;
         }
         let (raw, name) = match &named.meaning {
@@ -75,7 +80,34 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
                     Expr::leaf(leaf)
                 };
                 let back = calculus::weights_jacobian_naming(kind, Axis::N, &weights, &received, centre);
-                (back, named.leaf.name.replacen('p', "∂s", 1))
+                (back, scores_of(&named.leaf.name))
+            }
+            Meaning::Share(shares) => {
+                let (share, rest) = (Expr::leaf(named.leaf.clone()), Expr::leaf(shares.rest_share.clone()));
+                let received = everywhere(&received);
+                let of_rest = std::mem::replace(&mut of_rest, Expr::zero());
+                let mean = Expr::sum(Axis::N, &share.times(&received)).plus(&rest.times(&of_rest));
+                // Its name is the one before.
+                if !inputs_among(derivation, &[&shares.rest_score]).is_empty() {
+                    let ordinal = number.saturating_sub(1) as u16;
+                    let name = scores_of(&shares.rest_share.name);
+                    let leaf = Leaf::new(Role::Adjoint, ordinal, &name, &[Axis::T], Sign::Unknown);
+                    pieces.push(scalar(&Expr::leaf(leaf.clone()).times(&shares.rest_score)));
+                    definitions.push(Definition { leaf, value: tidy(&rest.times(&of_rest.minus(&mean))) });
+                }
+                (share.times(&received.minus(&mean)), scores_of(&named.leaf.name))
+            }
+            Meaning::Rest(_) => {
+                let leaf = Leaf::new(
+                    Role::Adjoint,
+                    number as u16,
+                    &format!("∂{}", named.leaf.name),
+                    &[Axis::T],
+                    Sign::Unknown,
+                );
+                of_rest = Expr::leaf(leaf.clone());
+                definitions.push(Definition { leaf, value: tidy_sum(parts) });
+                continue;
             }
             Meaning::Formula(_) => (received, format!("∂{}", named.leaf.name)),
             // A x = b:  λ = A⁻¹ ∂x, and then ⟨λ, b⟩ − ⟨λ, A x⟩ with λ and x held constant. A is symmetric.
@@ -119,11 +151,13 @@ pub fn energy_backward(derivation: &Derivation, options: &Options) -> EnergyBack
     let recipe = &derivation.recipe;
     let options = options_for(recipe, options).afresh();
     let cotangent = Leaf::new(Role::Probe, 2, &unused("u", recipe), &[Axis::T], Sign::Unknown);
-    let piece = scalar(&Expr::leaf(cotangent.clone()).times(&derivation.energy.term));
+    let piece = scalar(&Expr::leaf(cotangent.clone()).times(&in_shares(&derivation.energy.term, &derivation.names)));
+    let names = meanings(&derivation.names);
     let gradients = inputs_among(derivation, &[&derivation.energy.term])
         .into_iter()
         .map(|input| {
-            let mut value = simplify(&hide(&calculus::gradient(&piece, &input), &derivation.names), &options);
+            let mut value =
+                simplify(&hide(&calculus::gradient_naming(&piece, &input, &names), &derivation.names), &options);
             value.term = hide(&value.term, &derivation.names);
             Definition { leaf: Leaf { name: format!("∂{}", input.name).into(), ..input }, value }
         })

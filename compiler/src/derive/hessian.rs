@@ -1,6 +1,6 @@
 //! The Hessian of F_h: as a quadratic form of a probe, as a product with it, and as a matrix with the probe peeled off.
 
-use super::naming::unused;
+use super::naming::{in_shares, meanings, unused};
 use super::{Derivation, Kink, Named, hide, kinks, options_for, reveal};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
@@ -45,15 +45,15 @@ pub fn hessian(derivation: &Derivation, options: &Options) -> Hessian {
 /// a covariance: of the k_i, or of the slopes x_i of the scores along u where those are too long to multiply out.
 pub fn second_derivative(recipe: &Recipe, energy: &Expr, names: &[Named], options: &Options) -> Hessian {
     let probe = Leaf::new(Role::Probe, 0, &unused("u", recipe), &[Axis::T, Axis::E], Sign::Unknown);
-    let meanings: Vec<_> = names.iter().map(|n| (n.leaf.clone(), n.meaning.clone())).collect();
+    let meanings = meanings(names);
     let along = |e: &Expr| calculus::tangent(e, &inputs::q(), &probe, &meanings);
-    let raw = along(&hide(&along(energy), names));
+    let raw = along(&hide(&along(&in_shares(energy, names)), names));
     let tidy = |part: &Expr| {
         let mut part = simplify(part, options);
         part.term = hide(&part.term, names);
         part
     };
-    let scores = names.iter().filter(|named| matches!(named.meaning, Meaning::Weights { .. }));
+    let scores = names.iter().filter(|named| matches!(named.meaning, Meaning::Weights { .. } | Meaning::Share(_)));
     let slopes = scores.filter_map(|named| score_slope(recipe, named, &along(named.depends_on()), &tidy));
     let slopes: Vec<Slope> = slopes.collect();
     let known: Vec<Named> = slopes.iter().map(|slope| slope.named.clone()).collect();

@@ -82,8 +82,10 @@ pub fn derive(recipe: &Recipe, options: &Options) -> Derivation {
     let local = simplify(&recipe.local, &options);
     let global = simplify(&recipe.global, &options);
     let energy = simplify(&recipe.energy, &options);
-    let raw = calculus::gradient(&energy.term, &inputs::q());
-    let mut names = naming::name_weights(&raw, recipe);
+    let shares = naming::name_shares(&energy.term, recipe);
+    let named_energy = naming::in_shares(&energy.term, &shares);
+    let raw = calculus::gradient_naming(&named_energy, &inputs::q(), &naming::meanings(&shares));
+    let mut names = naming::name_weights(&raw, recipe, shares);
     let mut gradient = simplify(&hide(&raw, &names), &options);
     names.extend(naming::name_cases(&gradient.term, recipe));
     gradient.term = hide(&gradient.term, &names);

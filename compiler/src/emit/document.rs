@@ -1,11 +1,11 @@
 //! The formulas of a derivation in the order a paper prints them.
 
 use super::update;
-use crate::calculus::Meaning;
+use crate::calculus::{Meaning, Shares};
 use crate::check::inputs;
 use crate::check::recipe::{ParamValue, Recipe, Values, Whose};
 use crate::derive::{self, Backward, COLUMN, Derivation, Hessian, Kink, Named, StepBackward};
-use crate::ir::{Axis, Entropy, Expr, Leaf, Op, rational, traverse};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, rational, traverse};
 use crate::notation::Writer;
 use crate::notation::math::{Math, Symbol};
 use crate::notation::write::{entropy_formula, entropy_symbol, mean_symbol, positive_part};
@@ -107,7 +107,7 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
     let mut defined = Defined::default();
     for &stage in stages {
         let (title, lines) = match stage {
-            Stage::Energy => ("Energy", energy_lines(derivation)),
+            Stage::Energy => ("Energy", energy_lines(derivation, &mut defined)),
             Stage::Gradient => ("Gradient", gradient_lines(derivation, &mut defined)),
             Stage::Update => ("Update", update::lines(derivation, &mut defined)),
             Stage::Hessian => match extras.hessian {
@@ -152,6 +152,11 @@ pub fn writer(derivation: &Derivation) -> Writer {
     Writer::new(known_energy(derivation).into_iter().collect())
 }
 
+/// The same for a page that says what unit vectors are.
+pub fn page_writer(derivation: &Derivation) -> Writer {
+    writer(derivation).with_unit_vectors(true)
+}
+
 /// A long local energy is written E_i inside other formulas.
 fn known_energy(derivation: &Derivation) -> Option<(Expr, Leaf)> {
     let local = &derivation.local.term;
@@ -160,9 +165,12 @@ fn known_energy(derivation: &Derivation) -> Option<(Expr, Leaf)> {
 }
 
 /// E, F and the parameters.
-fn energy_lines(derivation: &Derivation) -> Vec<Line> {
+fn energy_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let recipe = &derivation.recipe;
-    let mut lines = vec![local_line(derivation), energy_line(derivation)];
+    let mut plain = Writer::default().with_unit_vectors(true);
+    let mut writer = page_writer(derivation);
+    let mut lines = vec![local_line(derivation, &mut plain), energy_line(derivation, &mut plain, &mut writer)];
+    lines.extend(unit_lines(&[&plain, &writer], defined));
     lines.push(Line::Equation {
         left: Math::symbol("F"),
         right: vec![Math::product(vec![
@@ -190,14 +198,14 @@ fn energy_lines(derivation: &Derivation) -> Vec<Line> {
 }
 
 /// E_i.
-pub fn local_line(derivation: &Derivation) -> Line {
-    Line::equation(Math::indexed("E", "i"), Writer::default().write(&derivation.local.term))
+pub fn local_line(derivation: &Derivation, plain: &mut Writer) -> Line {
+    Line::equation(Math::indexed("E", "i"), plain.write(&derivation.local.term))
 }
 
 /// F_h over E_i, and written out.
-pub fn energy_line(derivation: &Derivation) -> Line {
-    let mut right = vec![Writer::default().write(&derivation.global.term)];
-    let whole = writer(derivation).write(&derivation.energy.term);
+pub fn energy_line(derivation: &Derivation, plain: &mut Writer, writer: &mut Writer) -> Line {
+    let mut right = vec![plain.write(&derivation.global.term)];
+    let whole = writer.write(&derivation.energy.term);
     if right[0] != whole {
         right.push(whole);
     }
@@ -272,7 +280,7 @@ fn parameter_lines(recipe: &Recipe) -> Vec<Line> {
 
 /// ∇_q F_h and what its symbols mean.
 fn gradient_lines(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
-    let mut writer = writer(derivation);
+    let mut writer = page_writer(derivation);
     let gradient = shown(derivation, &derivation.gradient.term);
     let mut lines = vec![Line::equation(nabla_head(), writer.write(&gradient))];
     if gradient.is_zero() {
@@ -297,10 +305,28 @@ pub fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr],
             lines.push(Line::equation(Math::Symbol(left), Math::Over("Σ", letter.into(), Box::new(body))));
         }
     }
+    let mut own = writer(derivation).with_unit_vectors(used.units);
     for named in derivation.names.iter().filter(|n| terms.iter().any(|e| traverse::mentions(e, &n.leaf))) {
         if defined.first(&named.leaf.name) {
-            lines.push(definition_line(derivation, named));
+            lines.push(definition_line(derivation, named, &mut own));
         }
+    }
+    lines.extend(unit_lines(&[used, &own], defined));
+    lines
+}
+
+/// x̂ = x/‖x‖ for the unit vectors that were written and that nothing above has explained.
+fn unit_lines(used: &[&Writer], defined: &mut Defined) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for x in used.iter().flat_map(|writer| &writer.used_units) {
+        if !defined.first(&format!("unit {}", x.name)) {
+            continue;
+        }
+        let indices = if x.role == Role::Query { vec![] } else { vec!["i".to_string()] };
+        let plain = Symbol { indices, ..Symbol::new(&x.name) };
+        let unit = Math::Symbol(Symbol { hat: true, ..plain.clone() });
+        let plain = Math::Symbol(plain);
+        lines.push(Line::equation(unit, Math::fraction(plain.clone(), Math::Norm(Box::new(plain), None))));
     }
     lines
 }
@@ -326,38 +352,72 @@ fn is_short(named: &Named) -> bool {
     named.leaf.axes.contains(&Axis::E) && terms.len() <= 2 && bare
 }
 
-fn definition_line(derivation: &Derivation, named: &Named) -> Line {
+fn definition_line(derivation: &Derivation, named: &Named, writer: &mut Writer) -> Line {
     let left = Math::indexed(&named.leaf.name, "i");
     match &named.meaning {
         Meaning::Formula(e) | Meaning::Solution { system: e, .. } => {
             let left = if named.leaf.axes.contains(&Axis::N) { left } else { Math::symbol(&named.leaf.name) };
-            Line::equation(left, writer(derivation).write(&shown(derivation, e)))
+            Line::equation(left, writer.write(&shown(derivation, e)))
         }
-        Meaning::Weights { kind, scores } => weights_line(left, &named.leaf.name, kind, scores, derivation),
+        Meaning::Weights { kind, scores } => weights_line(left, &named.leaf.name, kind, scores, derivation, writer),
+        Meaning::Share(shares) => shares_line(left, &named.leaf.name, &shares.part, shares, derivation, writer),
+        Meaning::Rest(shares) => {
+            shares_line(Math::symbol(&named.leaf.name), &shares.share.name, &shares.rest, shares, derivation, writer)
+        }
     }
 }
 
+/// A share of a whole: p_i = f_i/Z, Z = r + Σ_j f_j.
+fn shares_line(
+    left: Math,
+    name: &str,
+    part: &Expr,
+    shares: &Shares,
+    derivation: &Derivation,
+    writer: &mut Writer,
+) -> Line {
+    let z = own_letter("Z", name, derivation);
+    let [part, token, rest] = [part, &shares.part, &shares.rest].map(|e| writer.write(e));
+    let sum = Math::Over("Σ", "j".into(), Box::new(with_letter(&token, "i", "j")));
+    let whole = match rest {
+        Math::Sum(terms) => terms.into_iter().chain([(false, sum)]).collect(),
+        rest => vec![(false, rest), (false, sum)],
+    };
+    Line::Equation { left, right: vec![Math::fraction(part, z.clone())], with: vec![(z, Math::Sum(whole))] }
+}
+
+/// A letter that belongs to some weights: numbered as they are, and never called as a parameter is.
+fn own_letter(letter: &str, weights: &str, derivation: &Derivation) -> Math {
+    let number = weights.trim_start_matches(|c: char| !c.is_ascii_digit());
+    Math::symbol(&derive::unused(&format!("{letter}{number}"), &derivation.recipe))
+}
+
 /// The weights in closed form.
-fn weights_line(left: Math, name: &str, kind: &Entropy, scores: &Expr, derivation: &Derivation) -> Line {
-    // Z and τ belong to these weights: numbered as they are, and never called as a parameter is.
-    let number = name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let own = |letter: &str| Math::symbol(&derive::unused(&format!("{letter}{number}"), &derivation.recipe));
+fn weights_line(
+    left: Math,
+    name: &str,
+    kind: &Entropy,
+    scores: &Expr,
+    derivation: &Derivation,
+    writer: &mut Writer,
+) -> Line {
+    let own = |letter: &str| own_letter(letter, name, derivation);
     match kind {
         Entropy::Shannon => {
-            let exponential = writer(derivation).write(&scores.exp());
+            let exponential = writer.write(&scores.exp());
             let z = own("Z");
             let sum = Math::Over("Σ", "j".into(), Box::new(with_letter(&exponential, "i", "j")));
             Line::Equation { left, right: vec![Math::fraction(exponential, z.clone())], with: vec![(z, sum)] }
         }
         Entropy::Tsallis(alpha) => {
             let less = alpha - rational::int(1);
-            let scaled = writer(derivation).write(&scores.scale(&less));
+            let scaled = writer.write(&scores.scale(&less));
             let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, scaled), (true, own("tau"))])));
             Line::Equation { left, right: vec![to_power(threshold, &less.recip())], with: vec![sum_to_one(name)] }
         }
         Entropy::Norm(gamma) => {
             let less = gamma - rational::int(1);
-            let score = writer(derivation).write(scores);
+            let score = writer.write(scores);
             let threshold = Math::Positive(Box::new(Math::Sum(vec![(false, score), (true, own("tau"))])));
             let power = to_power(threshold.clone(), &less.recip());
             let norm = to_power(threshold, &(gamma / &less));
@@ -391,7 +451,7 @@ fn with_letter(m: &Math, from: &str, to: &str) -> Math {
 
 /// C·u, C where it can be written as a matrix, and where it does not exist.
 fn hessian_lines(derivation: &Derivation, hessian: &Hessian, defined: &mut Defined) -> Vec<Line> {
-    let mut writer = writer(derivation);
+    let mut writer = page_writer(derivation);
     let mut lines = Vec::new();
     let c = Math::Product(vec![
         Math::Power(Box::new(Math::symbol("∇")), Box::new(Math::Number(rational::int(2)))),
@@ -426,7 +486,7 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
     if direction.split_coefficient().1.as_leaf().is_none() {
         known.push((shown(derivation, direction), backward.output.clone()));
     }
-    let mut writer = Writer::new(known);
+    let mut writer = Writer::new(known).with_unit_vectors(true);
     let index = |name: &str| Math::symbol(name);
     let mut lines = vec![Line::note(
         "{} is the cotangent of {}; a sum over {} beside an index {} runs over the queries that see token {}.",
@@ -451,8 +511,10 @@ fn backward_lines(derivation: &Derivation, backward: &Backward, defined: &mut De
     let terms: Vec<&Expr> = terms.iter().collect();
     lines.extend(definition_lines(derivation, &writer, &terms, defined));
     if defined.first("o") {
-        let direction = self::writer(derivation).write(&shown(derivation, &derivation.direction.term));
+        let mut writer = page_writer(derivation);
+        let direction = writer.write(&shown(derivation, &derivation.direction.term));
         lines.push(Line::equation(Math::symbol(&backward.output.name), direction));
+        lines.extend(unit_lines(&[&writer], defined));
     }
     lines
 }

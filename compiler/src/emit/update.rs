@@ -1,6 +1,6 @@
 //! The optimizer's step on paper: the program, what its forces are, and what the free matrices absorb.
 
-use super::document::{Defined, Line, definition_lines, head, nabla_head, shown, writer};
+use super::document::{Defined, Line, definition_lines, head, nabla_head, page_writer, shown};
 use crate::calculus::Meaning;
 use crate::check::inputs;
 use crate::check::recipe::{Assigned, Method, Preconditioner, Recipe, State, Tokens, Values, WriteBack, Written};
@@ -23,7 +23,7 @@ fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
     let mut lines = page.program();
     let force = page.over_heads(one_over_heads(), vec![matrix(WriteBack::Transpose), nabla_head()]);
     lines.push(Line::equation(page.force(), force));
-    let mut writer = writer(derivation);
+    let mut writer = page_writer(derivation);
     let [gradient, direction] = [&derivation.gradient, &derivation.direction].map(|x| shown(derivation, &x.term));
     let descent = writer.write(&gradient.neg());
     lines.push(Line::note("As derived:", &[]));
@@ -47,7 +47,7 @@ fn first_order(derivation: &Derivation, defined: &mut Defined) -> Vec<Line> {
 fn second_order(derivation: &Derivation, preconditioned: &Preconditioned, defined: &mut Defined) -> Vec<Line> {
     let Some(how) = &derivation.recipe.program.preconditioner else { return vec![] };
     let page = Page::of(derivation);
-    let mut writer = writer(derivation);
+    let mut writer = page_writer(derivation);
     let is_free = derivation.recipe.values == Values::Free;
     let mut lines = page.program();
     lines.extend(system_lines(&page, how, preconditioned, &mut writer));
@@ -227,6 +227,23 @@ fn pseudo_inverse(write_back: WriteBack) -> Option<Line> {
     })
 }
 
+/// The factors with the sign and the number that the last one starts with in front.
+fn without_number(mut factors: Vec<Math>) -> (bool, Math, Vec<Math>) {
+    let Some(last) = factors.pop() else { return (false, Math::one(), factors) };
+    let (minus, last) = match last {
+        Math::Sum(mut terms) if terms.len() == 1 => terms.remove(0),
+        other => (false, other),
+    };
+    let (number, last) = match last {
+        Math::Product(mut parts) if matches!(&parts[0], Math::Number(c) if c.is_integer()) => {
+            (parts.remove(0), Math::product(parts))
+        }
+        other => (Math::one(), other),
+    };
+    factors.push(last);
+    (minus, number, factors)
+}
+
 fn one_over_heads() -> Math {
     Math::fraction(Math::one(), Math::symbol("H"))
 }
@@ -361,10 +378,16 @@ impl Page<'_> {
 
     /// ẑ = z + …, or the force as the program uses it.
     fn moved(&self, coefficient: Math, factors: Vec<Math>) -> Line {
+        // A number in front of what the heads add, and its sign, stand in front of the sum over heads.
+        let (minus, number, factors) = without_number(factors);
+        let coefficient = match coefficient {
+            Math::Fraction(above, below) => Math::fraction(Math::product(vec![number, *above]), *below),
+            whole => Math::product(vec![number, whole]),
+        };
         let added = self.over_heads(coefficient, factors);
         match self.step {
-            Some(_) => Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (false, added)])),
-            None => Line::equation(self.force(), added.negated()),
+            Some(_) => Line::equation(Math::hat("z"), Math::Sum(vec![(false, Math::symbol("z")), (minus, added)])),
+            None => Line::equation(self.force(), Math::sum(vec![(!minus, added)])),
         }
     }
 

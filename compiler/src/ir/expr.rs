@@ -39,6 +39,8 @@ pub enum Role {
     Kept,
     /// A named `weights` node: nonnegative, one along its token axis.
     Weights,
+    /// A named share of a whole that has other parts as well: nonnegative, 0 at tokens that are not seen.
+    Share,
     /// The moved token, before (`z`) or after (`q`) projection.
     Query,
     /// The attended tokens `h`, `k`.
@@ -708,7 +710,8 @@ impl Expr {
     pub fn vanishes_unseen(&self, token: Axis) -> bool {
         match self.op() {
             Op::Leaf(leaf) => {
-                matches!(leaf.role, Role::Weights | Role::Visible | Role::Adjoint) && leaf.axes.contains(&token)
+                matches!(leaf.role, Role::Weights | Role::Share | Role::Visible | Role::Adjoint)
+                    && leaf.axes.contains(&token)
             }
             Op::Weights(_, axis, _) => *axis == token,
             Op::Pow(x, _) => x.vanishes_unseen(token),

@@ -111,7 +111,8 @@ pub fn hide_some(env: &mut Env, terms: &[Expr], random: &mut Random) {
         visible[t * tokens + random.below(tokens)] = true;
     }
     for leaf in terms.iter().flat_map(traverse::inputs) {
-        if let (Role::Weights | Role::Adjoint, Some(value)) = (leaf.role, env.values.get_mut(&*leaf.name)) {
+        if let (Role::Weights | Role::Share | Role::Adjoint, Some(value)) = (leaf.role, env.values.get_mut(&*leaf.name))
+        {
             value.data.iter_mut().zip(&visible).for_each(|(x, seen)| *x = if *seen { *x } else { 0.0 });
             if leaf.role == Role::Weights {
                 sum_to_one(value);

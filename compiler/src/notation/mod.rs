@@ -10,6 +10,7 @@ pub mod latex;
 pub mod math;
 pub mod symbol;
 pub mod text;
+pub mod unit;
 pub mod write;
 
 pub use math::Math;

@@ -5,6 +5,7 @@
 //! over queries makes them visible.
 
 use super::math::{Math, Symbol};
+use super::unit::with_units;
 use crate::ir::{Axis, AxisSet, Entropy, Expr, Func, Leaf, Op, Rational, Role, Space, rational, traverse};
 use num_traits::{One, Signed};
 
@@ -21,10 +22,14 @@ pub struct Writer {
     pub known: Vec<(Expr, Leaf)>,
     /// Whether Σ_i p_i x_i may be written x̄.
     pub means: bool,
+    /// Whether x/‖x‖ may be written x̂.
+    pub units: bool,
     /// Whether log Σ exp is told apart from the stable primitive, as proofs must.
     pub primitives: bool,
     /// The means that were written, as (weights, vector).
     pub used_means: Vec<(Leaf, Leaf)>,
+    /// The x of the x̂ that were written.
+    pub used_units: Vec<Leaf>,
     letters: Vec<(Axis, &'static str)>,
     show_query: bool,
     /// Component axes are written as indices e, f, …: the way out where vectors and matrices do not suffice.
@@ -44,6 +49,11 @@ impl Writer {
         Writer { known, means: true, ..Writer::default() }
     }
 
+    /// The same writer, which may write x/‖x‖ as x̂ or may not.
+    pub fn with_unit_vectors(self, units: bool) -> Writer {
+        Writer { units, ..self }
+    }
+
     /// A writer that tells primitives apart.
     pub fn of_proofs() -> Writer {
         Writer { primitives: true, ..Writer::default() }
@@ -51,6 +61,7 @@ impl Writer {
 
     /// The formula of a term. A term that is a mean and nothing else is written out.
     pub fn write(&mut self, e: &Expr) -> Math {
+        let e = &self.with_units(e);
         self.show_components = false;
         let formula = self.attempt(e);
         if !self.stuck {
@@ -58,6 +69,21 @@ impl Writer {
         }
         self.show_components = true;
         self.attempt(e)
+    }
+
+    /// The term with unit vectors, where they may be written so.
+    fn with_units(&mut self, e: &Expr) -> Expr {
+        if !self.units {
+            return e.clone();
+        }
+        let (term, used) = with_units(e, &|x: &Expr| self.multiple_of_known(x).is_some());
+        for x in used {
+            let x = Leaf { axes: vec![], ..x };
+            if !self.used_units.contains(&x) {
+                self.used_units.push(x);
+            }
+        }
+        term
     }
 
     /// The formula of a term as a part of another.
@@ -226,7 +252,15 @@ impl Writer {
                 let (base, exponent) = (self.term(y), self.term(&Expr::mul(others)));
                 Math::Power(Box::new(base), Box::new(exponent))
             }
-            _ => Math::Exp(Box::new(self.term(x))),
+            _ => match (x.op(), self.primitives) {
+                // exp(x + log y) is y exp(x).
+                (Op::Add(terms), false) if terms.iter().any(is_logarithm) => {
+                    let (logs, others): (Vec<Expr>, Vec<Expr>) = terms.iter().cloned().partition(is_logarithm);
+                    let logs = logs.iter().map(|log| log.exp());
+                    self.term(&Expr::mul(logs.chain([Expr::add(others).exp()])))
+                }
+                _ => Math::Exp(Box::new(self.term(x))),
+            },
         }
     }
 
@@ -332,39 +366,45 @@ impl Writer {
                 minus = !minus;
             }
         }
-        let (mut open, closed): (Vec<Math>, Vec<Math>) =
-            numbers.into_iter().chain(sums).partition(|m| matches!(m, Math::Over(..) | Math::Call("log", _)));
+        let is_open = |m: &Math| matches!(m, Math::Over(..) | Math::Call("log", _));
+        let (open_numbers, mut coefficients): (Vec<Math>, Vec<Math>) = numbers.into_iter().partition(is_open);
+        let (open, closed): (Vec<Math>, Vec<Math>) = sums.into_iter().partition(is_open);
+        let mut open: Vec<Math> = open_numbers.into_iter().chain(open).collect();
         let mut out = Vec::new();
+        // Whether nothing else is divided by.
+        let is_whole = below.is_empty();
         if open.len() == 1 && vectors.is_empty() && below.iter().any(|b| matches!(b, Math::Over(..))) {
             // A ratio of two sums.
             let ratio = Math::fraction(open.remove(0), Math::product(below));
-            out.extend(above.into_iter().chain(closed).chain([ratio]));
+            out.extend(above.into_iter().chain(coefficients).chain(closed).chain([ratio]));
         } else if e.axes().is_empty() && open.is_empty() {
             // A number, such as (1 + a)/(2b).
-            out.push(Math::fraction(Math::product(above.into_iter().chain(closed).collect()), Math::product(below)));
-        } else if !open.is_empty() || !vectors.is_empty() || !closed.is_empty() {
+            let above = above.into_iter().chain(coefficients).chain(closed).collect();
+            out.push(Math::fraction(Math::product(above), Math::product(below)));
+        } else if open.is_empty() && below.iter().any(has_index) && is_short_above(&closed, &vectors, &divisors) {
+            // What the divisor belongs to stands above it: p_i (v_i − q)/(c + ‖q − k_i‖²).
+            let above =
+                above.into_iter().chain(coefficients).chain(closed).chain(std::mem::take(&mut vectors)).collect();
+            out.push(Math::fraction(Math::product(above), Math::product(below)));
+        } else if ![&open, &vectors, &closed, &coefficients].iter().all(|all| all.is_empty()) {
             // The coefficient stands in front; what carries an index stays with the rest.
-            let (indexed, plain): (Vec<Math>, Vec<Math>) =
+            let (indexed, mut plain): (Vec<Math>, Vec<Math>) =
                 above.into_iter().partition(|m| has_index(m) && !below.iter().any(has_index));
-            let inner = |m: &Math| matches!(m, Math::Inner(..) | Math::Power(..));
-            if plain.is_empty()
-                && indexed.is_empty()
-                && below.iter().any(has_index)
-                && closed.len() == 1
-                && inner(&closed[0])
-            {
-                out.push(Math::fraction(Math::product(closed), Math::product(below)));
-            } else {
-                out.push(Math::fraction(Math::product(plain), Math::product(below)));
-                out.extend(indexed.into_iter().chain(closed));
+            if !below.is_empty() {
+                plain.append(&mut coefficients);
             }
+            out.push(Math::fraction(Math::product(plain), Math::product(below)));
+            out.extend(coefficients.into_iter().chain(indexed).chain(closed));
         } else {
             out.push(Math::fraction(Math::product(above), Math::product(below)));
         }
         if !divisors.is_empty() && !vectors.is_empty() {
             // Entry by entry, as the product is.
-            let above =
-                if vectors.len() == 1 { vectors.remove(0) } else { Math::Elementwise(std::mem::take(&mut vectors)) };
+            let above = match vectors.len() {
+                1 if is_whole => Math::product(out.drain(..).chain([vectors.remove(0)]).collect()),
+                1 => vectors.remove(0),
+                _ => Math::Elementwise(std::mem::take(&mut vectors)),
+            };
             let below =
                 if divisors.len() == 1 { divisors.remove(0) } else { Math::Elementwise(std::mem::take(&mut divisors)) };
             vectors.push(Math::fraction(above, below));
@@ -702,6 +742,10 @@ pub fn positive_part(e: &Expr) -> Option<Expr> {
     (then.is_zero() && *otherwise == a.minus(b)).then(|| otherwise.clone())
 }
 
+fn is_logarithm(e: &Expr) -> bool {
+    matches!(e.op(), Op::Call(Func::Log, _))
+}
+
 fn is_visibility(e: &Expr) -> bool {
     e.as_leaf().is_some_and(|leaf| leaf.role == Role::Visible)
 }
@@ -778,6 +822,13 @@ fn single_inner_over(m: Math) -> Math {
     }
 }
 
+/// Whether what is multiplied fits above a divisor: inner products and norms, and one short vector.
+fn is_short_above(numbers: &[Math], vectors: &[Math], divisors: &[Math]) -> bool {
+    let is_short = |m: &Math| matches!(m, Math::Symbol(_) | Math::Sum(_) | Math::Call(..));
+    let is_number = |m: &Math| matches!(m, Math::Inner(..) | Math::Power(..) | Math::Norm(..));
+    divisors.is_empty() && vectors.len() <= 1 && vectors.iter().all(is_short) && numbers.iter().all(is_number)
+}
+
 /// Whether a formula carries an index, so that it belongs under its Σ and not into the coefficient.
 fn has_index(m: &Math) -> bool {
     match m {
@@ -787,6 +838,7 @@ fn has_index(m: &Math) -> bool {
             has_index(x)
         }
         Math::Product(xs) => xs.iter().any(has_index),
+        Math::Sum(terms) => terms.iter().any(|(_, term)| has_index(term)),
         _ => true,
     }
 }
@@ -851,6 +903,7 @@ fn mean(axis: Axis, body: &Expr) -> Option<(Leaf, Leaf)> {
     let is_mean = axis.space == Space::Token
         && weights.role == Role::Weights
         && matches!(vector.role, Role::Key | Role::Value)
+        && !vector.name.ends_with(HAT)
         && vector.axes.contains(&axis);
     is_mean.then(|| (weights.clone(), vector.clone()))
 }

@@ -138,7 +138,7 @@ fn plan_with(
         lowering.define(&constraint.vector, &at_length(&constraint.vector, &constraint.radius));
     }
     for named in &derivation.names {
-        lowering.define(&named.leaf, &named.value());
+        lowering.define(&named.leaf, &named.steady());
     }
     for definition in &backward.definitions {
         lowering.define(&definition.leaf, &definition.value.term);

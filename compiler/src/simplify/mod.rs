@@ -381,10 +381,12 @@ impl Candidate {
 fn starts(e: &Expr, rules: &RuleSet, budget: &Budget) -> Vec<(Expr, Vec<Step>)> {
     let mut starts: Vec<(Expr, Vec<Step>)> = Vec::new();
     for extent in [Extent::Tidy, Extent::Expand] {
-        if let Some(start) = expand::expand(e, rules, extent, budget)
-            && !starts.iter().any(|(term, _)| *term == start.0)
+        // What is tidy already is multiplied out as it is: what a quotient has lost does not come back.
+        let (from, before) = starts.first().cloned().unwrap_or_else(|| (e.clone(), vec![]));
+        if let Some((term, steps)) = expand::expand(&from, rules, extent, budget)
+            && !starts.iter().any(|(other, _)| *other == term)
         {
-            starts.push(start);
+            starts.push((term, before.into_iter().chain(steps).collect()));
         }
     }
     let assumes = |steps: &[Step]| steps.iter().any(|s| rules.get(&s.rule).is_some_and(|r| r.is_assumption()));

@@ -220,7 +220,7 @@ impl Generator {
         self.params.clear();
         self.lets.clear();
         if self.random.chance(0.35) {
-            let smooth = ["dot", "euclidean"];
+            let smooth = ["dot", "euclidean", "logcosh", "cauchy", "softcap"];
             let name = if self.is_smooth { self.random.pick(&smooth) } else { self.random.pick(&prelude::LOCALS) };
             return self.of_prelude(Kind::Local, name);
         }
@@ -287,7 +287,10 @@ impl Generator {
         let mut ingredient = prelude::energy(kind, name);
         for param in &mut ingredient.params {
             let (is_shape, is_weight) = (
-                matches!((name, param.name.as_str()), ("lp", _) | ("tsallis", "alpha") | ("norm_entropy", "gamma")),
+                matches!(
+                    (name, param.name.as_str()),
+                    ("lp", _) | ("tsallis", "alpha") | ("norm_entropy", "gamma") | ("dense_memory", _)
+                ),
                 name == "gated_square_sum" && param.name == "gamma",
             );
             param.value = match () {
@@ -485,11 +488,12 @@ impl Generator {
 
     /// A local ingredient of the prelude, called.
     fn called(&mut self) -> Expr {
-        let smooth = ["dot", "euclidean"];
+        let smooth = ["dot", "euclidean", "logcosh", "cauchy", "softcap"];
         let name = if self.is_smooth { self.random.pick(&smooth) } else { self.random.pick(&prelude::LOCALS) };
         let args = match name {
             "lp" => vec![("p".to_string(), self.random.pick(&[Expr::number(2), Expr::number(3), Expr::ratio(3, 2)]))],
             "huber" => vec![("delta".to_string(), self.number(Want::Positive))],
+            "cauchy" | "softcap" => vec![("c".to_string(), self.number(Want::Positive))],
             _ => vec![],
         };
         Expr::Call(name.to_string(), args)

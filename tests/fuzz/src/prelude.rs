@@ -7,8 +7,9 @@ use crate::tree::{
     Statement, Value, Way,
 };
 
-pub const LOCALS: [&str; 6] = ["dot", "abs_dot", "euclidean", "l1", "lp", "huber"];
-pub const GLOBALS: [&str; 5] = ["square_sum", "gated_square_sum", "lse", "tsallis", "norm_entropy"];
+pub const LOCALS: [&str; 9] = ["dot", "abs_dot", "euclidean", "l1", "lp", "huber", "logcosh", "cauchy", "softcap"];
+pub const GLOBALS: [&str; 8] =
+    ["square_sum", "gated_square_sum", "lse", "tsallis", "norm_entropy", "sink", "sigmoid_attention", "dense_memory"];
 pub const OPTIMIZERS: [&str; 5] = ["gd", "momentum", "nag", "newton", "concave_newton"];
 
 fn param(name: &str, is_positive: bool) -> Param {
@@ -43,6 +44,18 @@ fn local(name: &str) -> (Vec<Param>, Expr) {
             let near = distance().to(2, 1).over(Expr::number(2));
             (vec![param("delta", true)], Expr::choose(Compare::LessEqual, distance(), delta(), near, far))
         }
+        "logcosh" => {
+            let each = difference().apply(Function::Cosh).apply(Function::Log);
+            (vec![], each.apply(Function::Sum))
+        }
+        "cauchy" => {
+            let beyond = Expr::number(1).plus(distance().to(2, 1).over(Expr::name("c")));
+            (vec![param("c", true)], beyond.apply(Function::Log))
+        }
+        "softcap" => {
+            let capped = inner().over(Expr::name("c")).apply(Function::Tanh);
+            (vec![param("c", true)], Expr::name("c").negated().times(capped))
+        }
         _ => panic!("the prelude has no local energy `{name}`"),
     }
 }
@@ -70,6 +83,20 @@ fn global(name: &str) -> (Vec<Param>, Expr) {
             let shape = Exponent::Name("gamma".into());
             let body = Expr::Minimum(Entropy::Norm, Box::new(Expr::Energy), Box::new(t()), shape);
             (vec![param("gamma", true), param("T", true)], body)
+        }
+        "sink" => {
+            let sum = Expr::Energy.negated().over(t()).apply(Function::Exp).apply(Function::Sum);
+            let whole = Expr::name("c").apply(Function::Exp).plus(sum);
+            (vec![param("c", false), param("T", true)], t().negated().times(whole.apply(Function::Log)))
+        }
+        "sigmoid_attention" => {
+            let logit = Expr::name("b").minus(Expr::Energy.over(t()));
+            let sum = logit.apply(Function::Softplus).apply(Function::Sum);
+            (vec![param("b", false), param("T", true)], t().negated().times(sum))
+        }
+        "dense_memory" => {
+            let power = Expr::Power(Box::new(Expr::Energy.negated().apply(Function::Relu)), Exponent::Name("n".into()));
+            (vec![param("n", true)], power.apply(Function::Sum).negated().over(Expr::name("n")))
         }
         _ => panic!("the prelude has no global energy `{name}`"),
     }
