@@ -249,7 +249,7 @@ impl Entry<'_> {
         match self.kind {
             _ if wanted == shape => Ok(()),
             // All heads may share it.
-            Kind::Parameter(_) if shape == &wanted[1..] => Ok(()),
+            Kind::Parameter(_) if *shape == wanted[1..] => Ok(()),
             Kind::Parameter(_) => {
                 let shared = &wanted[1..];
                 Err(format!("`{name}` has the shape {shape:?}; it has to be {shared:?} or {wanted:?}"))

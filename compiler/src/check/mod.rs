@@ -211,6 +211,35 @@ mod tests {
     }
 
     #[test]
+    fn parameters_extend_along_what_they_have_numbers_for() {
+        let recipe = recipe(
+            "recipe r {
+                 local l(w = learn(1, per component, per head), g = gate(sigmoid, per query)) { E = g * sum(w * q * k) }
+                 global lse(T = learn(2, per head));
+                 optimizer gd;
+             }",
+        );
+        let axes = |name: &str| recipe.param(name).expect("a parameter").leaf.axes.clone();
+        assert_eq!([axes("w"), axes("g"), axes("T")], [vec![Axis::E], vec![Axis::T], vec![]]);
+        let ParamValue::Learn { each, .. } = recipe.param("w").expect("a parameter").value else { panic!("learned") };
+        assert_eq!((each, each.shape(3, 5)), (Each { head: true, component: true }, vec![3, 5]));
+        assert_eq!(recipe.local.to_string(), "(* g[t] (sum e1 (* w[e1] q[t,e1] k[n,e1])))");
+    }
+
+    #[test]
+    fn the_words_of_marks_are_names_too() {
+        let recipe = recipe(
+            "recipe r {
+                 param per = learn(1, per component);
+                 local l(component = 2, head = learn(1, per head)) { let query = per * k; E = component * head * dot(q, query) }
+                 global lse;
+                 optimizer gd;
+             }",
+        );
+        assert_eq!(recipe.local.to_string(), "(* component head (sum e1 (* per[e1] q[t,e1] k[n,e1])))");
+    }
+
+    #[test]
     fn programs_run_in_order() {
         let program = recipe("recipe r { local dot; global lse; optimizer nag; }").program;
         let terms = |terms: &[crate::ir::Expr]| terms.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -274,6 +274,14 @@ recipe r {
     }
 
     #[test]
+    fn marks_have_one_order() {
+        check(
+            "local l(w = learn(1, per component , per head), g=gate(sigmoid, per  query)) { E = w }",
+            "local l(w = learn(1, per head, per component), g = gate(sigmoid, per query)) { E = w }\n",
+        );
+    }
+
+    #[test]
     fn short_ingredients_stay_on_one_line() {
         check("global lse(T)\n{ F = -T*log(sum(exp(-E/T))); }", "global lse(T) { F = -T * log(sum(exp(-E / T))) }\n");
         check(

@@ -10,7 +10,7 @@ use crate::point::Point;
 use crate::prelude;
 use crate::random::Random;
 use crate::samples::{self, Mask};
-use crate::tree::{Expr, Kind, Method, Recipe, Value, Values};
+use crate::tree::{Each, Expr, Function, Kind, Method, Pairing, Param, Recipe, Value, Values};
 
 const LIMITS: Limits =
     Limits { kink: 1e-2, largest: 1e3, energy: 1e14, condition: 1e2, on_the_way: 1e14, looks_at_both: false };
@@ -205,6 +205,41 @@ fn softmax_attention_is_what_it_is() {
     for (name, values) in &expected {
         near(name, values, &got[name], 1e-12);
     }
+}
+
+/// E = −Σ w q k and F = −γ log Σ exp(−E): o = γ w ⊙ Σ p v with p = softmax(Σ w q k), and what γ and w get of F.
+#[test]
+fn weights_per_component_and_gates_of_queries_are_what_they_are() {
+    let mut recipe = of_prelude("dot", "lse", "gd", &[], Values::Free);
+    let each = Each { head: false, component: true };
+    let param = |name: &str, value: Value| Param { name: name.to_string(), value, is_positive: false };
+    recipe.local.params.push(param("w", Value::Learn { init: Expr::number(1), each }));
+    recipe.local.body = Expr::name("w").times(Expr::Query).pair(Pairing::Dot, Expr::Key).negated();
+    recipe.global.params = vec![param("gamma", Value::QueryGate)];
+    let sum = Expr::Energy.negated().apply(Function::Exp).apply(Function::Sum);
+    recipe.global.body = Expr::name("gamma").negated().times(sum.apply(Function::Log));
+    let meaning = Meaning::of(&recipe, None);
+    let point = samples::draw(&meaning, (3, 5, 4), Mask::Causal, &mut Random::new(8));
+    let outcome = evaluate(&meaning, &point, LIMITS).expect("an outcome");
+    let (w, gamma, head) = (&point.vectors["w"], &point.query_gates["gamma"], 4);
+    let (mut out, mut energy, mut of_w, mut of_gamma) = (vec![], vec![], vec![0.0; head], vec![]);
+    for t in 0..3 {
+        let seen = point.visible[t].clone();
+        let entry = |x: &[f64], n: usize, e: usize| x[n * head + e];
+        let score = |n: usize| -> f64 { (0..head).map(|e| w[e] * point.q[t * head + e] * entry(&point.k, n, e)).sum() };
+        let z: f64 = seen.clone().map(|n| score(n).exp()).sum();
+        let mean = |x: &[f64], e: usize| -> f64 { seen.clone().map(|n| score(n).exp() / z * entry(x, n, e)).sum() };
+        energy.push(-gamma[t] * z.ln());
+        of_gamma.push(-point.u[t] * z.ln());
+        for e in 0..head {
+            out.push(gamma[t] * w[e] * mean(&point.v, e));
+            of_w[e] -= point.u[t] * gamma[t] * point.q[t * head + e] * mean(&point.k, e);
+        }
+    }
+    near("out", &out, &outcome.out, 1e-12);
+    near("energy", &energy, &outcome.energy, 1e-12);
+    near("∂w", &of_w, &outcome.of_energy["w"], 1e-12);
+    near("∂γ", &of_gamma, &outcome.of_energy["gamma"], 1e-12);
 }
 
 /// sparsemax and normmax give weights that sum to 1, so that equal values come out as they are.
