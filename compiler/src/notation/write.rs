@@ -300,11 +300,12 @@ impl Writer {
         let mut c = c.abs();
         // Which pairs are seen is said in words, beside the formulas.
         let mut factors: Vec<Expr> = rest.factors().into_iter().filter(|f| !is_visibility(f)).collect();
-        if !c.is_integer()
-            && let Some(at) = only_sum(&factors)
+        let is_whole = |t: &Expr| t.split_coefficient().0.is_integer();
+        if let Some(at) = only_sum(&factors)
+            && !(c.is_integer() && factors[at].terms().iter().all(is_whole))
             && factors[at].scale(&c).terms().iter().any(|t| t.split_coefficient().0.abs().is_one())
         {
-            // ½(2a − b) reads better as (a − b/2).
+            // ½(2a − b) reads better as (a − b/2), and 2(½a + b) as (a + 2b).
             factors[at] = factors[at].scale(&c);
             c = Rational::one();
         }
