@@ -446,6 +446,9 @@ impl Writer {
         match e.op() {
             Op::Add(terms) => terms.iter().any(is_subtracted) || terms.iter().all(is_turnable),
             Op::Call(Func::Sign | Func::Tanh, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
+            Op::Pow(x, r) if r.is_integer() && r.is_positive() && !rational::is_even_integer(r) => {
+                is_plain(x) && self.reads_better_negated(x)
+            }
             Op::Sum(axis, body) if axis.space == Space::Token => {
                 body.factors().iter().any(|f| self.reads_better_negated(f))
             }
@@ -876,6 +879,8 @@ fn absolute_power(e: &Expr) -> Option<(Expr, Rational)> {
         Op::Call(Func::Abs, x) => Some((x.clone(), Rational::one())),
         Op::Pow(base, r) => match base.op() {
             Op::Call(Func::Abs, x) => Some((x.clone(), r.clone())),
+            // |x|⁴ is x⁴.
+            _ if rational::is_even_integer(r) && r.is_positive() => Some((base.clone(), r.clone())),
             _ => None,
         },
         _ => None,
