@@ -280,14 +280,14 @@ fn of_energies(local: &str, global: &str) -> Recipe {
 fn two_quotients_over_one_divisor_become_one() {
     let local = "l(c = 1) where c > 0 { E = norm(q - k)^2 / (c^2 + norm(q - k)^2) }";
     let recipe = of_energies(local, "lse(T = 1);");
-    let short = "2c² Σ_i (p_i/(c² + ‖q − k_i‖²)²) (q − k_i)";
+    let short = "2c² Σ_i p_i (q − k_i)/(c² + ‖q − k_i‖²)²";
     check(&["factor"], |options| energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == short);
 }
 
 #[test]
 fn a_quotient_inside_of_a_divisor_is_cleared() {
     let recipe = of_energies("l(c = 1) where c > 0 { E = log(1 + norm(q - k)^2 / c) }", "lse(T = 1);");
-    let short = "2 Σ_i (p_i/(c + ‖q − k_i‖²)) (q − k_i)";
+    let short = "2 Σ_i p_i (q − k_i)/(c + ‖q − k_i‖²)";
     let finds = |options: &Options| energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == short;
     check(&["clear-quotient"], finds);
 }
@@ -295,8 +295,9 @@ fn a_quotient_inside_of_a_divisor_is_cleared() {
 #[test]
 fn where_a_product_is_zero_is_said_once() {
     let recipe = of_energies("l() { E = max(dot(q, k), 0)^3 / 3 }", "g() { F = -sum(E) }");
-    let finds =
-        |options: &Options| energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == "−Σ_i c_i² k_i";
+    let finds = |options: &Options| {
+        energyc::notation::text::plain(&derive(&recipe, options).gradient.term) == "−Σ_i [q·k_i]₊² k_i"
+    };
     check(&["select-zero-twice"], finds);
 }
 
@@ -306,4 +307,53 @@ fn sums_over_components_stay_inner_products() {
     let gradient = derive(&recipe, &Options::default()).gradient.term;
     let short = "2 Σ_i (‖q‖₁² (q·k_i) k_i + (q·k_i)² ‖q‖₁ sign(q))";
     assert_eq!(energyc::notation::text::plain(&gradient), short);
+}
+
+// What weights and shares are made of.
+
+#[test]
+fn scores_lose_what_no_token_changes() {
+    for energy in ["-dot(q, k) + norm(q)^2", "norm(q)^4 - dot(q, k)", "sum(abs(q) - q * k)"] {
+        let recipe = of_energies(&format!("l() {{ E = {energy} }}"), "lse(T = 2);");
+        let derivation = derive(&recipe, &Options::default());
+        assert_eq!(energyc::notation::text::plain(derivation.names[0].depends_on()), "q·k_i/T", "{energy}");
+    }
+}
+
+/// The direction, ∂s_i and the name of a share, in text.
+fn in_shares(global: &str) -> (String, String, Role) {
+    let derivation = derive(&of_energies("dot;", global), &Options::default());
+    let pass = backward(&derivation, &Options::default());
+    let text = |e: &Expr| energyc::notation::text::plain(e);
+    let scores = pass.definitions.iter().find(|d| &*d.leaf.name == "∂s").expect("the scores' cotangent");
+    (text(&derivation.direction.term), text(&scores.value.term), derivation.names[0].leaf.role)
+}
+
+#[test]
+fn a_sum_with_other_parts_has_shares() {
+    let shares = [
+        "g() { F = -log(1 + sum(exp(-E))) }",
+        "g(a = learn(0), b = learn(1)) { F = -log(exp(a) + exp(b / 2) + sum(exp(-E))) }",
+        "g(gamma = gate(sigmoid)) { F = -log(1 + 2 * sum(gamma * exp(-E))) }",
+    ];
+    let (direction, scores, _) = in_shares("g() { F = -log(sum(exp(-E))) }");
+    for global in shares {
+        assert_eq!(in_shares(global), (direction.clone(), scores.clone(), Role::Share), "{global}");
+    }
+    // A rest that may be negative has no logarithm, and is no share.
+    let other = derive(&of_energies("dot;", "g(a = 1) { F = -log(5 - a + sum(exp(-E))) }"), &Options::default());
+    assert!(other.names.is_empty());
+}
+
+#[test]
+fn a_quotient_of_sums_is_a_mean() {
+    let mean = of_energies("dot;", "g() { F = sum(E * exp(-E)) / sum(exp(-E)) }");
+    let derivation = derive(&mean, &Options::default());
+    let [named] = derivation.names.as_slice() else { panic!("one kind of weights") };
+    assert_eq!(named.leaf.role, Role::Weights);
+    assert!(!calls(&derivation.gradient.term, Func::Exp), "{}", derivation.gradient.term);
+    let with_rest = of_energies("dot;", "g() { F = sum(E * exp(-E)) / (1 + sum(exp(-E))) }");
+    let derivation = derive(&with_rest, &Options::default());
+    assert_eq!(derivation.names[0].leaf.role, Role::Share);
+    assert!(!calls(&derivation.gradient.term, Func::Exp), "{}", derivation.gradient.term);
 }

@@ -33,6 +33,7 @@ pub fn params(recipe: &str) -> &'static [&'static str] {
 /// The value a parameter starts with.
 pub fn initial(recipe: &str, param: &str, head: usize) -> f64 {
     match (param, recipe) {
+        ("b", "sigmoid_attention") => -6.0,
         ("c", "sink") => 0.0,
         ("c", "softcap") => 50.0,
         ("c", "cauchy") => 2.0 * head as f64,

@@ -39,9 +39,9 @@ impl Shares {
         self.rest.plus(&Expr::sum(Axis::N, &self.part))
     }
 
-    /// p_i = f_i/Z.
+    /// p_i = f_i/Z, 0 at tokens that are not seen.
     pub fn of_token(&self) -> Expr {
-        self.part.over(&self.whole())
+        Expr::leaf(Leaf::visible(Axis::N)).times(&self.part).over(&self.whole())
     }
 
     /// p₀ = r/Z.

@@ -137,9 +137,13 @@ pub fn document(derivation: &Derivation, extras: Extras, stages: &[Stage]) -> Do
 pub struct Defined(Vec<String>);
 
 impl Defined {
+    /// Whether it was explained.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|n| n == name)
+    }
     /// Whether this is the first time.
     pub fn first(&mut self, name: &str) -> bool {
-        let is_new = !self.0.iter().any(|n| n == name);
+        let is_new = !self.has(name);
         if is_new {
             self.0.push(name.to_string());
         }
@@ -308,7 +312,14 @@ pub fn definition_lines(derivation: &Derivation, used: &Writer, terms: &[&Expr],
     let mut own = writer(derivation).with_unit_vectors(used.units);
     for named in derivation.names.iter().filter(|n| terms.iter().any(|e| traverse::mentions(e, &n.leaf))) {
         if defined.first(&named.leaf.name) {
-            lines.push(definition_line(derivation, named, &mut own));
+            let mut line = definition_line(derivation, named, &mut own);
+            // Z has been said with p_i.
+            if let (Meaning::Rest(shares), Line::Equation { with, .. }) = (&named.meaning, &mut line)
+                && defined.has(&shares.share.name)
+            {
+                with.clear();
+            }
+            lines.push(line);
         }
     }
     lines.extend(unit_lines(&[used, &own], defined));

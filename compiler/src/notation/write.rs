@@ -300,11 +300,12 @@ impl Writer {
         let mut c = c.abs();
         // Which pairs are seen is said in words, beside the formulas.
         let mut factors: Vec<Expr> = rest.factors().into_iter().filter(|f| !is_visibility(f)).collect();
-        if !c.is_integer()
-            && let Some(at) = only_sum(&factors)
+        let is_whole = |t: &Expr| t.split_coefficient().0.is_integer();
+        if let Some(at) = only_sum(&factors)
+            && !(c.is_integer() && factors[at].terms().iter().all(is_whole))
             && factors[at].scale(&c).terms().iter().any(|t| t.split_coefficient().0.abs().is_one())
         {
-            // ½(2a − b) reads better as (a − b/2).
+            // ½(2a − b) reads better as (a − b/2), and 2(½a + b) as (a + 2b).
             factors[at] = factors[at].scale(&c);
             c = Rational::one();
         }
@@ -451,6 +452,9 @@ impl Writer {
         match e.op() {
             Op::Add(terms) => terms.iter().any(is_subtracted) || terms.iter().all(is_turnable),
             Op::Call(Func::Sign | Func::Tanh, x) => matches!(x.op(), Op::Add(_)) && self.reads_better_negated(x),
+            Op::Pow(x, r) if r.is_integer() && r.is_positive() && !rational::is_even_integer(r) => {
+                is_plain(x) && self.reads_better_negated(x)
+            }
             Op::Sum(axis, body) if axis.space == Space::Token => {
                 body.factors().iter().any(|f| self.reads_better_negated(f))
             }
@@ -882,6 +886,8 @@ fn absolute_power(e: &Expr) -> Option<(Expr, Rational)> {
         Op::Call(Func::Abs, x) => Some((x.clone(), Rational::one())),
         Op::Pow(base, r) => match base.op() {
             Op::Call(Func::Abs, x) => Some((x.clone(), r.clone())),
+            // |x|⁴ is x⁴.
+            _ if rational::is_even_integer(r) && r.is_positive() => Some((base.clone(), r.clone())),
             _ => None,
         },
         _ => None,
