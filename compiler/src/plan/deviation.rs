@@ -5,7 +5,9 @@
 //! Deviations x − x̄ are as small as the covariance. They are measured twice: x₀ = x − x̄ with the x̄ that was computed, and
 //! x₀ − Σ p x₀, which takes back what was lost of x̄. So they sum to 0 as well as their own size can tell.
 //!
-//! x = u·k is a number per pair, x̄ = u·(Σ p k) one per query, and p is w/Σ w. They are looked for among the terms of a sum.
+//! x = u·k is a number per pair, x̄ = u·(Σ p k) one per query, and p is κ w/Σ w, where κ is what dropout leaves of a pair. They are
+//! looked for among the terms of a sum. Where κ is not 1, p does not sum to 1: with ρ = Σ (1 − κ) w/Σ w, which is exactly 0 where
+//! nothing is dropped, what was lost of x̄ is Σ p x₀ − ρ x̄.
 
 use super::graph::{Fold, Id, Map, Misfit, Op};
 use super::lower::Lowering;
@@ -24,12 +26,14 @@ struct Reduction {
 struct Covariance {
     rest: Vec<Id>,
     key: Option<Id>,
-    /// The factors of w, of what else y is made of, and of x̄.
+    /// The factors of κ w, those of κ, of what else y is made of, and of x̄.
     weights: Vec<Id>,
+    kept: Vec<Id>,
     others: Vec<Id>,
     mean: Vec<Id>,
     value: Id,
-    /// 1/Σ w.
+    /// w, and 1/Σ w.
+    raw: Id,
     inverse: Id,
 }
 
@@ -76,26 +80,34 @@ impl Lowering {
                     let rest = without(&of_product, &[own.id])?;
                     let left = without(&without(&of_means, &[*inner, mean.id])?, &rest)?;
                     let [inverse] = left[..] else { return None };
-                    let mean = vec![*inner, inverse];
-                    let rest = [&number[..], &rest].concat();
-                    let weights = weights.clone();
-                    let found = Covariance { rest, key: own.key, weights, others, mean, value, inverse };
-                    (self.inverts_sum(inverse, of_key.tile) && found.rest.contains(&inverse)).then_some(found)
+                    let raw = self.inverted_sum(inverse).filter(|_| rest.contains(&inverse))?;
+                    let (rest, mean) = ([&number[..], &rest].concat(), vec![*inner, inverse]);
+                    let (weights, kept) = (weights.clone(), without(&weights, &self.graph.factors(raw))?);
+                    Some(Covariance { rest, key: own.key, weights, kept, others, mean, value, raw, inverse })
                 })
             })
         })
     }
 
     fn centred_product(&mut self, found: Covariance) -> Result<Id, Misfit> {
-        let Covariance { rest, key, weights, others, mean, value, inverse } = found;
+        let Covariance { rest, key, weights, kept, others, mean, value, raw, inverse } = found;
         let graph = &mut self.graph;
         let minus = graph.number(&rational::int(-1));
-        let mean = graph.mul(&[&mean[..], &[minus]].concat());
-        let off = graph.add(&[value, mean]);
+        let minus_mean = graph.mul(&[&mean[..], &[minus]].concat());
+        let off = graph.add(&[value, minus_mean]);
         let weighted = graph.mul(&[&weights[..], &[off]].concat());
         let left_over = graph.fold(Fold::Sum, Axis::N, weighted);
-        let left_over = graph.mul(&[minus, inverse, left_over]);
-        let deviation = graph.add(&[off, left_over]);
+        let mut lost = vec![graph.mul(&[minus, inverse, left_over])];
+        if !kept.is_empty() {
+            let one = graph.number(&Rational::one());
+            let kept = graph.mul(&[&[minus][..], &kept].concat());
+            let dropped = graph.add(&[one, kept]);
+            let dropped = graph.mul(&[raw, dropped]);
+            let dropped = graph.fold(Fold::Sum, Axis::N, dropped);
+            lost.push(graph.mul(&[&mean[..], &[inverse, dropped]].concat()));
+        }
+        let lost = graph.add(&lost);
+        let deviation = graph.add(&[off, lost]);
         let tile = graph.mul(&[&weights[..], &others, &[deviation]].concat());
         let sum = match key {
             Some(key) => graph.apply(tile, key)?,
@@ -132,13 +144,12 @@ impl Lowering {
         }
     }
 
-    /// Whether a value is 1/Σ_n of a tile.
-    fn inverts_sum(&self, id: Id, tile: Id) -> bool {
-        match &self.graph[id].op {
-            Op::Map(Map::Pow(r), of) if *r == rational::int(-1) => {
-                matches!(self.graph[of[0]].op, Op::Fold(Fold::Sum, Axis::N, x) if x == tile)
-            }
-            _ => false,
+    /// The tile a value is 1/Σ_n of.
+    fn inverted_sum(&self, id: Id) -> Option<Id> {
+        let Op::Map(Map::Pow(r), of) = &self.graph[id].op else { return None };
+        match self.graph[of[0]].op {
+            Op::Fold(Fold::Sum, Axis::N, tile) if *r == rational::int(-1) => Some(tile),
+            _ => None,
         }
     }
 }

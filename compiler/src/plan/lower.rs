@@ -81,7 +81,7 @@ pub(super) struct Weights {
     pub(super) scores: Id,
     /// Weights up to the factor 1/`total`, which is there when they do not sum to one by themselves.
     raw: Id,
-    total: Option<Id>,
+    pub(super) total: Option<Id>,
 }
 
 impl Lowering {
@@ -149,10 +149,16 @@ impl Lowering {
         Ok(match e.op() {
             Op::Const(c) => Shifted::plain(self.graph.number(c)),
             Op::Leaf(leaf) => self.leaf(leaf)?,
-            Op::Add(terms) => {
-                let terms = self.all_shifted(terms)?;
-                self.total_of(&terms)?
-            }
+            Op::Add(terms) => match self.entropy_among(terms)? {
+                Some((entropy, others)) => {
+                    let rest = self.shifted(&Expr::add(others))?;
+                    self.total_of(&[Shifted::plain(entropy), rest])?
+                }
+                None => {
+                    let terms = self.all_shifted(terms)?;
+                    self.total_of(&terms)?
+                }
+            },
             Op::Mul(factors) => {
                 let factors = self.together(factors)?;
                 self.product(&factors)

@@ -10,6 +10,7 @@
 mod balanced;
 mod contract;
 mod deviation;
+mod entropy;
 pub mod graph;
 pub mod lower;
 mod matrix;
@@ -111,7 +112,12 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsuppo
     let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
-    let energy_backward = derive::energy_backward(derivation, options);
+    let mut energy_backward = derive::energy_backward(derivation, options);
+    let fresh = derive::options_for(recipe, options).afresh();
+    for gradient in &mut energy_backward.gradients {
+        let term = &mut gradient.value.term;
+        *term = entropy::with_entropies(term, derivation, &fresh);
+    }
     let mut lowering = Lowering::new(balanced::balanced(derivation, &backward));
     for constraint in &recipe.constraints {
         lowering.define(&constraint.vector, &at_length(&constraint.vector, &constraint.radius));

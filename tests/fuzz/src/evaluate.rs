@@ -285,8 +285,9 @@ pub struct Row<'a> {
     head: Head,
     limits: Limits,
     delta: Vec<Var>,
-    /// Which way every token's energy is nudged.
+    /// Which way every token's energy is nudged, and every sum over components.
     signs: Vec<f64>,
+    of_sums: HashMap<(Id, Option<usize>), f64>,
     /// Whether sums over components move with δ.
     is_moving: bool,
     known: HashMap<At, Var>,
@@ -295,8 +296,17 @@ pub struct Row<'a> {
 impl<'a> Row<'a> {
     pub fn new(tape: &'a mut Tape, meaning: &'a Meaning, head: Head, limits: Limits) -> Row<'a> {
         let signs = tape.signs(head.k.len());
-        let mut row =
-            Row { tape, meaning, head, limits, delta: vec![], signs, is_moving: false, known: HashMap::new() };
+        let mut row = Row {
+            tape,
+            meaning,
+            head,
+            limits,
+            delta: vec![],
+            signs,
+            of_sums: HashMap::new(),
+            is_moving: false,
+            known: HashMap::new(),
+        };
         if let Some(radius) = meaning.radius_of_query {
             row.head.q = row.at_length(&row.head.q.clone(), radius);
         }
@@ -435,7 +445,11 @@ impl<'a> Row<'a> {
                 }
                 self.entry(chosen, token, component)
             }
-            Node::SumComponents(body) => self.sum_of_components(*body, token),
+            Node::SumComponents(body) => {
+                let sum = self.sum_of_components(*body, token);
+                let sign = *self.of_sums.entry((id, token)).or_insert_with(|| self.tape.signs(1)[0]);
+                self.tape.rounded(sum, sign)
+            }
             Node::SumTokens(body) => {
                 let parts: Vec<Var> = (0..self.head.k.len()).map(|n| self.node(*body, Some(n))).collect();
                 self.tape.sum(parts)

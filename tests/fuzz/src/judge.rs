@@ -3,15 +3,17 @@
 //!
 //! 1. Where the true results and every E_i are numbers of f32, what is computed is finite.
 //! 2. The error of every entry of an array is at most [`ALLOWED`] times
-//!    - how far the entries of the array move in double precision when all inputs are off by 2⁻²⁴ of themselves, and every E_i
-//!      and every cotangent of an E_i by 2⁻²⁴ of the sum of its absolute terms, up or down at random; the largest of
-//!      [`NUDGES`] draws and of the array's entries, which share their sums,
+//!    - how far the entries of the array move in double precision when all inputs are off by 2⁻²⁴ of themselves, every sum over
+//!      components in an E_i by 2⁻²⁴ of itself, and every E_i and every cotangent of an E_i by 2⁻²⁴ of the sum of its absolute
+//!      terms, up or down at random; the largest of [`NUDGES`] draws and of the array's entries, which share their sums,
 //!    - and the rounding of the result itself, 2⁻²⁴ of the array's largest entry.
 //!
 //! The absolute terms of q·k are Σ |q_e k_e|, those of |q − k|² are Σ (|q_e| + |k_e|)²; a function other than a power is one
 //! term. Cotangents are there because of the weights p of a row of which one, the first, is nearly 1: its share of the
 //! gradient is p₁ (∂p₁ − Σ p ∂p), a difference of nearly equal numbers, which are rounded; inputs and energies alone would
-//! move it by far less, and a kernel would have to go through every row once more.
+//! move it by far less, and a kernel would have to go through every row once more. Sums over components are there because of
+//! one component: |x| has no curvature, and the formula for any number of components finds that as |x|⁻¹ − x² |x|⁻³, in which
+//! |x| and x² are rounded.
 //!
 //! Results below [`SMALLEST`] are as good as 0: what is on the way to them is no number of f32 any more.
 //!

@@ -163,6 +163,13 @@ impl Tape {
         }
     }
 
+    /// A value off by a rounding of itself.
+    pub fn rounded(&mut self, x: Var, sign: f64) -> Var {
+        let by = self.nudging.as_ref().map_or(0.0, |nudging| nudging.by * sign);
+        let by = self.settled(self.wide(x) * Wide::of(by));
+        self.add(x, by)
+    }
+
     /// The same for a cotangent, which is no longer nudged if it goes on.
     fn nudged_cotangent(&mut self, x: Var) -> Var {
         let sign = self.signs(1)[0];
