@@ -541,6 +541,18 @@ fn numbers_that_are_none_are_named() {
 }
 
 #[test]
+fn results_that_are_no_numbers_are_written_and_named() {
+    // E² is beyond f32.
+    let mut inputs = PLAIN.inputs("linear", 4);
+    for name in ["q", "k"] {
+        inputs.get_mut(name).expect("an input").data.iter_mut().for_each(|x| *x *= f64::from(1e15f32));
+    }
+    let folder = folder();
+    let run = apply_bytes(&folder, "linear", &file_of(&inputs), &[]).exits(1).prints("out: energy [");
+    run.says("warning: `energy` is not finite in ").says(" entries: it is -inf at [0, 0, 0]");
+}
+
+#[test]
 fn values_outside_of_their_domain_are_named() {
     for (recipe, name) in [("softmax", "T"), ("huber", "delta"), ("qknorm", "rho")] {
         for value in [0.0, -1.0] {

@@ -1,5 +1,7 @@
-//! The primitives of kernels against the standard library, bisection in f64, residuals and statistics.
+//! The primitives of kernels against the standard library, bisection in f64, residuals, statistics and definitions.
 
+#[path = "primitives/decay.rs"]
+mod decay;
 #[path = "primitives/dropout.rs"]
 mod dropout;
 #[path = "primitives/real.rs"]

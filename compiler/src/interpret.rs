@@ -369,7 +369,7 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                     out[row..row + head].copy_from_slice(&solution);
                 }
             }
-            Op::Scan(linear) | Op::ScanBack(linear) => {
+            Op::Scan(linear) | Op::ScanBack(linear) | Op::ScanSteps { linear, .. } => {
                 let HeadSize { queries, tokens, .. } = self.size;
                 let Some(course) = &self.course else { return };
                 let ones = vec![T::ONE; queries.max(tokens)];
@@ -382,8 +382,19 @@ impl<'p, 'a, T: Real> Machine<'p, 'a, T> {
                 let value = self.stored(linear.value).0;
                 match self.graph[id].op {
                     Op::Scan(_) => scan.forward(value, &mut out),
+                    Op::ScanSteps { row, .. } => scan.steps(value, self.stored(row).0, &mut out),
                     _ => scan.backward(value, &mut out),
                 }
+            }
+            Op::Steps { tile, decay } => {
+                let mut sums = std::mem::take(&mut self.scratch);
+                let (tile, steps) = (self.tile(*tile), self.inputs[decay.index()]);
+                for r in 0..rows {
+                    let position = self.visible.position(self.block.rows.start + r);
+                    let slopes = &tile[r * pitch..r * pitch + width];
+                    decay::add_gradient(steps, position, keys.clone(), slopes, &mut sums, &mut out);
+                }
+                self.scratch = sums;
             }
             Op::Total(x) => out[0] = sum(self.stored(*x).0),
             Op::Input(_) | Op::Number(_) | Op::Map(..) | Op::Fold(..) => {}

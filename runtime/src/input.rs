@@ -196,7 +196,7 @@ fn check_finite(name: &str, tensor: &Tensor) -> Result<(), String> {
 }
 
 /// Where an entry of a flat array lies.
-fn index(mut at: usize, shape: &[usize]) -> Vec<usize> {
+pub fn index(mut at: usize, shape: &[usize]) -> Vec<usize> {
     let mut index: Vec<usize> = Vec::new();
     for length in shape.iter().rev() {
         index.insert(0, at % length);

@@ -29,7 +29,7 @@ pub struct Field {
 /// The face of a plan's kernel.
 pub fn interface(plan: &Plan) -> Interface {
     let fields = |pass: &Pass| {
-        let all = names::gradient_fields(plan, pass).into_iter();
+        let all = names::gradient_fields(pass).into_iter();
         let known = |(field, name, domain): (Ident, String, Domain)| Field {
             field: field.to_string(),
             name,

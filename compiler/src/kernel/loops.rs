@@ -508,7 +508,7 @@ impl Context<'_> {
     fn is_multiplied(&self, id: Id) -> bool {
         let uses = |step: &Step| match step {
             Step::Node(node) => match &self.graph[*node].op {
-                Op::Apply { tile, .. } | Op::Gather { tile, .. } => *tile == id,
+                Op::Apply { tile, .. } | Op::Gather { tile, .. } | Op::Steps { tile, .. } => *tile == id,
                 _ => false,
             },
             _ => false,

@@ -30,7 +30,7 @@ pub const DEPENDENCIES: &str = "gemm = { version = \"0.19\", features = [\"x86-v
      pulp = { version = \"0.22\", features = [\"x86-v4\"] }\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 14] = [
+const PRIMITIVES: [(&str, &str); 15] = [
     ("functions", include_str!("../primitives/functions.rs")),
     ("smooth", include_str!("../primitives/smooth.rs")),
     ("real", include_str!("../primitives/real.rs")),
@@ -44,6 +44,7 @@ const PRIMITIVES: [(&str, &str); 14] = [
     ("decay", include_str!("../primitives/decay.rs")),
     ("dropout", include_str!("../primitives/dropout.rs")),
     ("scan", include_str!("../primitives/scan.rs")),
+    ("steps", include_str!("../primitives/steps.rs")),
     ("visible", include_str!("../primitives/visible.rs")),
 ];
 

@@ -1,7 +1,7 @@
 //! What things are called in an emitted kernel, and the types it begins with.
 //!
 //! Names of the recipe go through [`super::users`]. Variables inside of a head begin with what they are (`param_`, `out_`,
-//! `decay_of_`, `sums_`), and end with a name of the recipe, so none is another's.
+//! `decay_of_`), and end with a name of the recipe, so none is another's.
 
 use super::users::identifier_apart;
 use super::{steps, triple};
@@ -10,7 +10,7 @@ use crate::derive::Derivation;
 use crate::ir::{Axis, Func, Leaf, Role, Space};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Cotangent, Domain, Output, Pass, Place, Step};
-use crate::plan::{Passes, Plan, decay_sums};
+use crate::plan::{Passes, Plan};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeSet;
@@ -77,15 +77,7 @@ pub fn decay_tile(leaf: &Leaf) -> Ident {
 
 /// The variable of an output inside of a head.
 pub fn output(output: &Output) -> Ident {
-    of_output(&output.name)
-}
-
-/// The variable of the output of this name: a gradient of the recipe's input, or a sum that a decay's is made of.
-pub fn of_output(name: &str) -> Ident {
-    match name.split_once(", ") {
-        Some((name, how)) => format_ident!("sums_{}_of_{}", how.replace(' ', "_"), field(name)),
-        None => format_ident!("out_{}", field(name)),
-    }
+    format_ident!("out_{}", field(&output.name))
 }
 
 /// The buffer of a place.
@@ -214,12 +206,8 @@ fn input_layout(leaf: &Leaf) -> &'static str {
 }
 
 /// The gradients of a pass, what is public of its outputs: field, name of the input, layout.
-pub fn gradient_fields(plan: &Plan, pass: &Pass) -> Vec<(Ident, String, Domain)> {
-    let decays: Vec<Leaf> = public_inputs(plan).into_iter().filter(|l| l.role == Role::Decay).collect();
-    let is_sum = |o: &Output| decays.iter().any(|d| decay_sums(&d.name).contains(&o.name));
-    let own = pass.outputs.iter().filter(|o| !is_sum(o)).map(|o| (o.name.clone(), o.domain));
-    let by_step = decays.iter().filter(|d| pass.outputs.iter().any(|o| o.name == decay_sums(&d.name)[0]));
-    own.chain(by_step.map(|d| (d.name.to_string(), Domain::Key))).map(|(n, d)| (field(&n), n, d)).collect()
+pub fn gradient_fields(pass: &Pass) -> Vec<(Ident, String, Domain)> {
+    pass.outputs.iter().map(|o| (field(&o.name), o.name.clone(), o.domain)).collect()
 }
 
 /// The values that some forward pass saves, but for the direction, which is its output.
@@ -251,8 +239,8 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
         quote! { #[doc = #doc] pub #name: Vec<f32> }
     });
-    let of_direction = gradients(plan, &plan.tiles.backward, Cotangent::OfDirection);
-    let of_energy = gradients(plan, &plan.tiles.energy_backward, Cotangent::OfEnergy);
+    let of_direction = gradients(&plan.tiles.backward, Cotangent::OfDirection);
+    let of_energy = gradients(&plan.tiles.energy_backward, Cotangent::OfEnergy);
     // An energy that is the same whatever the tokens are looks at nothing.
     let lifetime = (!public_inputs(plan).is_empty()).then(|| quote!(<'a>));
     quote! {
@@ -274,13 +262,13 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
     }
 }
 
-fn gradients(plan: &Plan, pass: &Pass, of: Cotangent) -> TokenStream {
+fn gradients(pass: &Pass, of: Cotangent) -> TokenStream {
     let structure = gradients_type(of);
     let doc = match of {
         Cotangent::OfDirection => " The gradients of tokens, learned parameters and gates.",
         Cotangent::OfEnergy => " The gradients of what the energy depends on, from that of the energy.",
     };
-    let fields = gradient_fields(plan, pass);
+    let fields = gradient_fields(pass);
     let (names, domains): (Vec<&Ident>, Vec<Domain>) = fields.iter().map(|(field, _, d)| (field, *d)).unzip();
     let docs = domains.iter().map(|d| format!(" {}", layout(*d)));
     let lengths = domains.iter().map(|d| share(*d));
@@ -331,6 +319,9 @@ pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     }
     if plan.scans.is_some() {
         used.push("scan");
+    }
+    if ops().any(|op| matches!(op, Op::ScanSteps { .. })) {
+        used.push("steps");
     }
     if passes(plan).any(|pass| !triple::in_panels(&plan.graph, pass).is_empty()) {
         used.push("panels");

@@ -5,9 +5,9 @@ use super::names;
 use super::steps;
 use super::triple;
 use crate::ir::{Axis, Leaf, Role};
+use crate::plan::Plan;
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, PassKind, Place, Step, is_accumulated};
-use crate::plan::{Plan, decay_sums};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -59,18 +59,9 @@ fn saved_here(pass: &Pass) -> Vec<Id> {
     pass.saved.iter().copied().filter(is_used).collect()
 }
 
-fn decays(plan: &Plan, pass: &Pass) -> Vec<Leaf> {
-    let is_wanted = |leaf: &Leaf| pass.outputs.iter().any(|o| o.name == decay_sums(&leaf.name)[0]);
-    names::public_inputs(plan).into_iter().filter(|l| l.role == Role::Decay && is_wanted(l)).collect()
-}
-
 fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
     let mut shares = Vec::new();
-    let mut inputs = names::inputs_of(&plan.graph, pass);
-    // The gradient of a decay is made with its steps, whether or not the pass looks at them.
-    let more = decays(plan, pass).into_iter().filter(|leaf| !inputs.contains(leaf)).collect::<Vec<Leaf>>();
-    inputs.extend(more);
-    for leaf in inputs {
+    for leaf in names::inputs_of(&plan.graph, pass) {
         let (name, field) = (names::input(&leaf), names::input_field(&leaf));
         let from = match leaf.role {
             Role::Probe => quote!(#field),
@@ -85,8 +76,7 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
         let from = quote!(saved.#name);
         shares.push(if pass.is_saving { Share::written(name, from) } else { Share::read(name, from) });
     }
-    let sums: Vec<String> = decays(plan, pass).iter().flat_map(|leaf| decay_sums(&leaf.name)).collect();
-    for output in pass.outputs.iter().filter(|o| !sums.contains(&o.name)) {
+    for output in &pass.outputs {
         let from = match pass.kind.cotangent() {
             None => quote!(*out),
             Some(_) => {
@@ -95,10 +85,6 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
             }
         };
         shares.push(Share::written(names::output(output), from));
-    }
-    for leaf in decays(plan, pass) {
-        let field = names::field(&leaf.name);
-        shares.push(Share::written(names::of_output(&leaf.name), quote!(gradients.#field)));
     }
     shares
 }
@@ -227,7 +213,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
     let turned = turned(context);
     let tiles = tiles(context);
-    let ends = ends(plan, context);
+    let ends = ends(context);
     let blocks = (!pass.rows.is_empty()).then(|| {
         if pass.is_scan {
             let has_decay = plan.graph.has_decay();
@@ -334,11 +320,6 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     }
     for id in steps::in_columns(&plan.graph, pass) {
         all.push((steps::columns(id), quote!(columns::room(size.queries, size.tokens, size.head))));
-    }
-    for leaf in decays(plan, pass) {
-        for (name, domain) in decay_sums(&leaf.name).iter().zip([Domain::Row, Domain::Key]) {
-            all.push((names::of_output(name), names::share(domain)));
-        }
     }
     all
 }
@@ -457,7 +438,7 @@ fn decays_read(graph: &Graph, pass: &Pass) -> Vec<Leaf> {
 fn multiplies_visibility(graph: &Graph, pass: &Pass) -> bool {
     pass.rows.iter().any(|step| match step {
         Step::Node(id) => match &graph[*id].op {
-            Op::Apply { tile, .. } | Op::Gather { tile, .. } => {
+            Op::Apply { tile, .. } | Op::Gather { tile, .. } | Op::Steps { tile, .. } => {
                 matches!(&graph[*tile].op, Op::Input(leaf) if leaf.role == Role::Visible)
             }
             _ => false,
@@ -526,7 +507,7 @@ fn tiles(context: &Context) -> TokenStream {
 }
 
 /// Outputs that no step writes, and sums that become outputs.
-fn ends(plan: &Plan, context: &Context) -> TokenStream {
+fn ends(context: &Context) -> TokenStream {
     let pass = context.pass;
     let mut code = TokenStream::new();
     for (i, output) in pass.outputs.iter().enumerate() {
@@ -554,11 +535,6 @@ fn ends(plan: &Plan, context: &Context) -> TokenStream {
             }
             (_, None) => {}
         }
-    }
-    for leaf in decays(plan, pass) {
-        let [rows, columns] = decay_sums(&leaf.name).map(|name| names::of_output(&name));
-        let (steps, own) = (names::input(&leaf), names::of_output(&leaf.name));
-        code.extend(quote!(decay::gradient(#steps, size.tokens - size.queries, #rows, #columns, #own);));
     }
     code
 }

@@ -108,7 +108,7 @@ fn node(context: &Context, id: Id) -> TokenStream {
             }
         }
         Op::Solve { matrix, right } => solve(context, id, matrix, *right),
-        Op::Scan(linear) | Op::ScanBack(linear) => {
+        Op::Scan(linear) | Op::ScanBack(linear) | Op::ScanSteps { linear, .. } => {
             let value = context.array(linear.value);
             let (rank, x, y) = match linear.pair {
                 Some((x, y)) => (quote!(head), context.array(x), context.array(y)),
@@ -123,12 +123,31 @@ fn node(context: &Context, id: Id) -> TokenStream {
                 }
                 None => quote!(None),
             };
-            let run = if matches!(context.graph[id].op, Op::Scan(_)) { quote!(forward) } else { quote!(backward) };
+            let run = match context.graph[id].op {
+                Op::Scan(_) => quote!(forward(&#value, &mut *#out)),
+                Op::ScanSteps { row, .. } => {
+                    let row = context.array(row);
+                    quote!(steps(&#value, &#row, &mut *#out))
+                }
+                _ => quote!(backward(&#value, &mut *#out)),
+            };
             quote! { {
                 #ones
                 let scan = Scan { course: &course, rank: #rank, width: head, x: &#x, y: &#y, decay: #decay };
-                scan.#run(&#value, &mut *#out);
+                scan.#run;
             } }
+        }
+        Op::Steps { tile: a, decay } => {
+            let Op::Input(leaf) = &context.graph[*decay].op else { return quote!() };
+            let (a, steps) = (tile(*a), names::input(leaf));
+            quote! {
+                let mut sums = Vec::new();
+                for r in 0..rows {
+                    let position = size.tokens + block.start + r - size.queries;
+                    let slopes = &#a[r * pitch..r * pitch + width];
+                    decay::add_gradient(&#steps, position, keys.clone(), slopes, &mut sums, &mut *#out);
+                }
+            }
         }
         Op::Total(x) => {
             let x = context.array(*x);

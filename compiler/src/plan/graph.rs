@@ -16,6 +16,8 @@
 //! | `solve` | `→ [t,e]` | one dense system per query |
 //! | `scan` | `[t,e],[n,e],[n,f] → [t,f]` | Σ_n (x_t·y_n) γ v_n, chunk by chunk with a state |
 //! | `scan back` | `[t,e],[n,e],[t,f] → [n,f]` | Σ_t (x_t·y_n) γ g_t, the same backwards |
+//! | `steps` | `[t,n] → [n]` | the gradient of a decay's factors per step from that of their products |
+//! | `scan steps` | `[t,e],[n,e],[t,f],[n,f] → [n]` | the same from (x_t·y_n) (g_t·v_n), chunk by chunk |
 //! | `total` | `[n] → []` | the sum over all tokens, whoever sees them |
 //!
 //! A map along all three axes is never stored: folds take it apart in a fused triple loop.
@@ -92,15 +94,40 @@ pub enum Op {
     Number(Rational),
     Map(Map, Vec<Id>),
     Fold(Fold, Axis, Id),
-    Dot { row: Id, key: Id },
-    Apply { tile: Id, key: Id },
-    Gather { tile: Id, row: Id },
-    Distance { row: Id, key: Id },
+    Dot {
+        row: Id,
+        key: Id,
+    },
+    Apply {
+        tile: Id,
+        key: Id,
+    },
+    Gather {
+        tile: Id,
+        row: Id,
+    },
+    Distance {
+        row: Id,
+        key: Id,
+    },
     Threshold(Entropy, Id),
-    Solve { matrix: Vec<Entry>, right: Id },
+    Solve {
+        matrix: Vec<Entry>,
+        right: Id,
+    },
     Total(Id),
     Scan(Linear),
     ScanBack(Linear),
+    /// Σ_t Σ_{i<j≤t} of the slopes in γ_{t,i}, times γ_{t,i}/d_j, which is γ_{t,j} γ_{j−1,i}.
+    Steps {
+        tile: Id,
+        decay: Id,
+    },
+    /// The same where the slopes are (x_t·y_n) (row_t·value_n).
+    ScanSteps {
+        linear: Linear,
+        row: Id,
+    },
 }
 
 /// A sum of values whose coefficients (x_t·y_n) γ_{t,n} are linear in the query and in the token.
@@ -131,6 +158,10 @@ impl Op {
                 l.pair.into_iter().flat_map(|(x, y)| [x, y]).chain(l.decay).chain([l.value]).collect()
             }
             Op::Gather { tile, row } => vec![*tile, *row],
+            Op::Steps { tile, decay } => vec![*tile, *decay],
+            Op::ScanSteps { linear: l, row } => {
+                l.pair.into_iter().flat_map(|(x, y)| [x, y]).chain(l.decay).chain([l.value, *row]).collect()
+            }
             Op::Solve { matrix, right } => {
                 let entries = matrix.iter().flat_map(|entry| match entry {
                     Entry::Diagonal(x) => vec![*x],
@@ -250,6 +281,7 @@ impl Graph {
             Op::Apply { .. } | Op::Solve { .. } | Op::Scan(_) => AxisSet::of(&[Axis::T, Axis::E]),
             Op::Gather { .. } | Op::ScanBack(_) => AxisSet::of(&[Axis::N, Axis::E]),
             Op::Threshold(..) => AxisSet::of(&[Axis::T]),
+            Op::Steps { .. } | Op::ScanSteps { .. } => AxisSet::of(&[Axis::N]),
             Op::Total(_) => AxisSet::EMPTY,
         }
     }
@@ -272,6 +304,11 @@ impl Graph {
             Op::Gather { tile, row } => self.gather(take(*tile), take(*row)),
             Op::Scan(l) => self.scan(l.with(&mut take)),
             Op::ScanBack(l) => self.scan_back(l.with(&mut take)),
+            Op::Steps { tile, decay } => self.steps(take(*tile), take(*decay)),
+            Op::ScanSteps { linear, row } => {
+                let linear = linear.with(&mut take);
+                self.scan_steps(linear, take(*row))
+            }
             Op::Solve { matrix, right } => {
                 let entries = matrix.iter().map(|entry| match entry {
                     Entry::Diagonal(x) => Entry::Diagonal(take(*x)),
@@ -382,6 +419,14 @@ impl Graph {
     pub fn scan_back(&mut self, linear: Linear) -> Built {
         let linear = self.linear(linear, &ROW_VECTOR)?;
         Ok(self.node(Op::ScanBack(linear)))
+    }
+    pub fn steps(&mut self, tile: Id, decay: Id) -> Built {
+        let tile = self.along(tile, &TILE)?;
+        Ok(self.node(Op::Steps { tile, decay }))
+    }
+    pub fn scan_steps(&mut self, linear: Linear, row: Id) -> Built {
+        let (linear, row) = (self.linear(linear, &KEY_VECTOR)?, self.along(row, &ROW_VECTOR)?);
+        Ok(self.node(Op::ScanSteps { linear, row }))
     }
     fn linear(&mut self, linear: Linear, value: &[Axis]) -> Result<Linear, Misfit> {
         let pair = match linear.pair {

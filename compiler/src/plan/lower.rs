@@ -66,23 +66,10 @@ pub struct Lowering {
     known: HashMap<Expr, Shifted>,
     /// Whether sums with linear coefficients become scans.
     pub(super) is_scanning: bool,
-    /// Whether exponentials are computed where they stand, and not carried.
-    is_plain: bool,
-    /// Whether some were carried.
-    pub(super) has_carried: bool,
     /// Squared distances that something other than a sum looks at: they must be right near 0.
     sharp: HashSet<Expr>,
     /// Cotangents that sum to 0 over the tokens of a row.
     pub(super) balanced: Vec<Balanced>,
-}
-
-/// What becomes of an exponential.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Exponentials {
-    /// It is carried with the place it is measured from (`shift.rs`).
-    Carried,
-    /// It is computed where it stands.
-    Computed,
 }
 
 /// What the weights of a row are made of.
@@ -94,12 +81,12 @@ pub(super) struct Weights {
     pub(super) scores: Id,
     /// Weights up to the factor 1/`total`, which is there when they do not sum to one by themselves.
     raw: Id,
-    total: Option<Id>,
+    pub(super) total: Option<Id>,
 }
 
 impl Lowering {
-    pub fn new(balanced: Vec<Balanced>, exponentials: Exponentials) -> Lowering {
-        Lowering { balanced, is_plain: exponentials == Exponentials::Computed, ..Lowering::default() }
+    pub fn new(balanced: Vec<Balanced>) -> Lowering {
+        Lowering { balanced, ..Lowering::default() }
     }
 
     /// From here on, sums over tokens whose coefficients are linear in the query become scans.
@@ -162,17 +149,24 @@ impl Lowering {
         Ok(match e.op() {
             Op::Const(c) => Shifted::plain(self.graph.number(c)),
             Op::Leaf(leaf) => self.leaf(leaf)?,
-            Op::Add(terms) => {
-                let terms = self.all_shifted(terms)?;
-                self.total_of(&terms)
-            }
+            Op::Add(terms) => match self.entropy_among(terms)? {
+                Some((entropy, others)) => {
+                    let rest = self.shifted(&Expr::add(others))?;
+                    self.total_of(&[Shifted::plain(entropy), rest])?
+                }
+                None => {
+                    let terms = self.all_shifted(terms)?;
+                    self.total_of(&terms)?
+                }
+            },
             Op::Mul(factors) => {
                 let factors = self.together(factors)?;
                 self.product(&factors)
             }
             Op::Pow(x, r) => {
+                let may_vanish = r.is_negative() && !x.sign().is_nonzero();
                 let x = self.shifted(x)?;
-                self.power(&x, r)
+                if may_vanish { self.inverse_power(&x, r) } else { self.power(&x, r) }
             }
             Op::Call(func, x) => self.call(e, *func, x)?,
             Op::Select(parts) => {
@@ -194,13 +188,12 @@ impl Lowering {
         if let Some((axis, scores)) = e.as_log_sum_exp().filter(|(axis, _)| axis.space == Space::Token) {
             return Ok(Shifted::plain(self.smoothmax(&Entropy::Shannon, axis, &scores)?));
         }
-        if func == Func::Exp && !self.is_plain {
+        if func == Func::Exp {
             let mut terms = Vec::new();
             for term in x.terms() {
                 let (degree, rest) = term.split_coefficient();
                 terms.push((self.lower(&rest)?, degree));
             }
-            self.has_carried = true;
             return Ok(self.exponential(&terms));
         }
         let x = self.shifted(x)?;
@@ -294,7 +287,7 @@ impl Lowering {
         for product in &products {
             terms.push(self.sum_of_product(axis, product)?);
         }
-        Ok(self.total_of(&terms))
+        Ok(self.total_of(&terms)?)
     }
 
     fn sum_of_product(&mut self, axis: Axis, product: &Product) -> Result<Shifted, Unsupported> {
@@ -453,6 +446,46 @@ impl Lowering {
         };
         let product = self.graph.mul(&scan);
         Ok(Some(self.graph.fold(Fold::Sum, Axis::E, product)))
+    }
+
+    /// The gradient of a decay's factors per step from that of the decay, which is a product of them.
+    pub fn steps(&mut self, decay: &Leaf, slopes: &Expr) -> Lowered {
+        let decay = self.graph.input(decay);
+        let slopes = self.lower(slopes)?;
+        if let Some(scans) = self.scanned_steps(decay, slopes)? {
+            return Ok(self.graph.add(&scans));
+        }
+        let tile = self.tile(&[slopes]);
+        Ok(self.graph.steps(tile, decay)?)
+    }
+
+    /// The same as a scan for every term, if every one of them is c (x_t·y_n) or c (x_t·y_n) (g_t·v_n).
+    fn scanned_steps(&mut self, decay: Id, slopes: Id) -> Result<Option<Vec<Id>>, Unsupported> {
+        if !self.is_scanning {
+            return Ok(None);
+        }
+        let terms = match &self.graph[slopes].op {
+            graph::Op::Map(Map::Add, terms) => terms.clone(),
+            _ => vec![slopes],
+        };
+        let mut scans = Vec::new();
+        for term in terms {
+            let factors: Vec<Id> =
+                self.graph.factors(term).into_iter().flat_map(|factor| self.squared_dot(factor)).collect();
+            let (tiles, numbers): (Vec<Id>, Vec<Id>) = factors.into_iter().partition(|id| self.graph[*id].is_tile());
+            let Some((last, others)) = tiles.split_last() else { return Ok(None) };
+            let graph::Op::Dot { row, key } = self.graph[*last].op else { return Ok(None) };
+            let (keys, rows) = self.split(numbers, Axis::N);
+            let row = self.graph.mul(&[&rows[..], &[row]].concat());
+            let value = self.graph.mul(&[&keys[..], &[key]].concat());
+            match self.linear(others, value) {
+                Some(linear) if linear.decay.is_none() => {
+                    scans.push(self.graph.scan_steps(Linear { decay: Some(decay), ..linear }, row)?);
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(scans))
     }
 
     /// A square of a dot product as two factors.

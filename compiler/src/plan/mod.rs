@@ -9,6 +9,8 @@
 
 mod balanced;
 mod contract;
+mod deviation;
+mod entropy;
 pub mod graph;
 pub mod lower;
 mod matrix;
@@ -31,7 +33,7 @@ use crate::primitives::scan::Course;
 use crate::primitives::visible::Visible;
 use crate::simplify::Options;
 use graph::{Graph, Id, Op};
-use lower::{Exponentials, Lowering};
+use lower::Lowering;
 use schedule::{Domain, Output, Pass, PassKind, reachable, schedule};
 use std::collections::BTreeSet;
 
@@ -84,11 +86,6 @@ impl Passes {
     }
 }
 
-/// The name of the row and column sums a decay's gradient is made of.
-pub fn decay_sums(name: &str) -> [String; 2] {
-    [format!("{name}, by query"), format!("{name}, by token")]
-}
-
 impl Plan {
     /// All passes there are.
     pub fn passes(&self) -> impl Iterator<Item = &Pass> {
@@ -110,30 +107,18 @@ pub fn unconstrained(vector: &Leaf) -> Leaf {
     Leaf { ordinal: 9, name: format!("{}₀", vector.name).into(), ..vector.clone() }
 }
 
-/// Values of a plan beyond which exponentials are computed where they stand: hundreds of them, one inside of the other,
-/// would be measured from hundreds of places.
-const LONG: usize = 10_000;
-
 /// Derivation → plan.
 pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
-    let (plan, has_carried) = plan_with(derivation, options, Exponentials::Carried)?;
-    match has_carried && plan.graph.nodes.len() > LONG {
-        true => Ok(plan_with(derivation, options, Exponentials::Computed)?.0),
-        false => Ok(plan),
-    }
-}
-
-/// The plan, and whether it carries exponentials.
-fn plan_with(
-    derivation: &Derivation,
-    options: &Options,
-    exponentials: Exponentials,
-) -> Result<(Valid, bool), Unsupported> {
     let derivation = &derive::with_dropout(derivation);
     let recipe = &derivation.recipe;
     let backward = derive::backward(derivation, options);
-    let energy_backward = derive::energy_backward(derivation, options);
-    let mut lowering = Lowering::new(balanced::balanced(derivation, &backward), exponentials);
+    let mut energy_backward = derive::energy_backward(derivation, options);
+    let fresh = derive::options_for(recipe, options).afresh();
+    for gradient in &mut energy_backward.gradients {
+        let term = &mut gradient.value.term;
+        *term = entropy::with_entropies(term, derivation, &fresh);
+    }
+    let mut lowering = Lowering::new(balanced::balanced(derivation, &backward));
     for constraint in &recipe.constraints {
         lowering.define(&constraint.vector, &at_length(&constraint.vector, &constraint.radius));
     }
@@ -150,7 +135,7 @@ fn plan_with(
     let tiles = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients)?;
     lowering.start_scanning();
     let scans = passes(&mut lowering, derivation, &backward.gradients, &energy_backward.gradients).ok();
-    let (graph, has_carried) = (lowering.graph, lowering.has_carried);
+    let graph = lowering.graph;
     let scans = scans.and_then(|passes| passes.by_scans(&graph));
     let plan = Plan {
         name: recipe.name.clone(),
@@ -159,7 +144,7 @@ fn plan_with(
         cotangents: [backward.cotangent, energy_backward.cotangent],
         graph,
     };
-    Ok((validate::validate(plan)?, has_carried))
+    Ok(validate::validate(plan)?)
 }
 
 /// Whether some value of a pass is a number per pair of a query and a token.
@@ -169,7 +154,7 @@ fn has_tiles(graph: &Graph, pass: &Pass) -> bool {
     reachable(graph, &roots, &given).into_iter().any(|id| {
         let node = &graph[id];
         let is_pair = node.has(Axis::T) && node.has(Axis::N) && !matches!(node.op, Op::Input(_));
-        is_pair || matches!(node.op, Op::Fold(_, Axis::N, _) | Op::Apply { .. } | Op::Gather { .. })
+        is_pair || matches!(node.op, Op::Fold(_, Axis::N, _) | Op::Apply { .. } | Op::Gather { .. } | Op::Steps { .. })
     })
 }
 
@@ -253,15 +238,8 @@ fn gradient_outputs(
         let constraint = recipe.constraints.iter().find(|c| c.vector.role == leaf.role && *c.vector.name == *name);
         match (leaf.role, constraint) {
             (Role::Decay, _) => {
-                // d_j stands in every γ between a token before it and a query after: two sums per decay are enough.
-                let gamma = Expr::leaf(Leaf { name: name.as_str().into(), ..leaf.clone() });
-                let visible = Expr::leaf(Leaf::visible(Axis::N));
-                let product = gamma.times(term).times(&visible);
-                let sums = [Expr::sum(Axis::N, &gamma.times(term)), Expr::sum(Axis::T, &product)];
-                let domains = [Domain::Row, Domain::Key];
-                for ((name, sum), domain) in decay_sums(&name).into_iter().zip(sums).zip(domains) {
-                    outputs.push((name, lowering.lower(&sum)?, domain));
-                }
+                let gamma = Leaf { name: name.as_str().into(), ..leaf.clone() };
+                outputs.push((name, lowering.steps(&gamma, term)?, Domain::Key));
             }
             (_, Some(constraint)) => {
                 let id = lowering.lower(term)?;

@@ -23,7 +23,7 @@ impl Lowering {
                     let near = self.less_one(of);
                     let near = self.product(&[factor, near]);
                     let rest = self.shifted(&rest)?;
-                    Ok(Some(self.total_of(&[near, rest])))
+                    Ok(Some(self.total_of(&[near, rest])?))
                 }
                 None => root_less_its_limit(terms).map(|e| self.shifted(&e)).transpose(),
             },

@@ -267,7 +267,9 @@ impl Planner<'_> {
             rows,
             after,
             places: BTreeMap::new(),
-            is_scan: needed.iter().any(|id| matches!(self.graph[*id].op, Op::Scan(_) | Op::ScanBack(_))),
+            is_scan: needed
+                .iter()
+                .any(|id| matches!(self.graph[*id].op, Op::Scan(_) | Op::ScanBack(_) | Op::ScanSteps { .. })),
             buffers: BTreeMap::new(),
         };
         self.place(&mut pass, &stored);
@@ -507,10 +509,11 @@ fn is_cheap(graph: &Graph, id: Id) -> bool {
 
 /// Whether a value is complete only behind all queries.
 pub(super) fn sums_queries(op: &Op) -> bool {
-    matches!(op, Op::Gather { .. } | Op::ScanBack(_) | Op::Fold(_, Axis::T, _))
+    let is_sum = matches!(op, Op::Gather { .. } | Op::ScanBack(_) | Op::Fold(_, Axis::T, _));
+    is_sum || matches!(op, Op::Steps { .. } | Op::ScanSteps { .. })
 }
 
 /// Whether a fold accumulates over blocks of queries.
 pub fn is_accumulated(op: &Op) -> bool {
-    matches!(op, Op::Gather { .. } | Op::Fold(Fold::Sum, Axis::T, _))
+    matches!(op, Op::Gather { .. } | Op::Steps { .. } | Op::Fold(Fold::Sum, Axis::T, _))
 }

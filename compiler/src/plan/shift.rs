@@ -13,13 +13,17 @@
 //! | sign, comparison | looks at mantissas measured from the same place | drops |
 //! | log | log of the mantissa | adds Σ_j d_j m_j |
 //!
+//! A mantissa that is 0 has no exponent: wherever places are compared it counts as [`NOWHERE`], and its inverse, which is 0 too, is
+//! measured from 0. Otherwise −∞, the logarithm of 0, would meet itself, and 0 could be measured from so far above that all else
+//! vanished.
+//!
 //! Beside exponentials, σ and 1 − tanh² are carried as well: they are as small as exponentials are.
 //!
 //! Whatever else looks at a value takes the value itself: a function, an output, and a sum over queries, each of which
 //! measures from a place of its own. Then exponents of numerators and denominators have met, and what is left is as large
 //! as the value.
 
-use super::graph::{Fold, Graph, Id, Map, Op};
+use super::graph::{Fold, Graph, Id, Map, Misfit, Op};
 use super::lower::Lowering;
 use crate::ir::{Axis, AxisSet, Func, Rational, rational};
 use num_traits::{One, Signed, Zero};
@@ -112,6 +116,10 @@ impl Shifted {
     }
 }
 
+/// Where 0 is measured from: −10 to this power is far below every exponent, and so are its multiples, which are numbers of single
+/// precision.
+const NOWHERE: usize = 30;
+
 /// A product of more exponentials than this is computed: its mantissa may be as large as they are small.
 const MOST_EXPONENTS: usize = 8;
 
@@ -156,27 +164,47 @@ impl Lowering {
         Shifted { mantissa: self.graph.map(Map::Pow(r.clone()), &[x.mantissa]), degrees: x.degrees.times(r) }
     }
 
+    /// x^−r of an x that may be 0.
+    pub(super) fn inverse_power(&mut self, x: &Shifted, r: &Rational) -> Shifted {
+        let power = self.power(x, r);
+        if power.is_plain() || self.is_never_0(x.mantissa) {
+            return power;
+        }
+        let graph = &mut self.graph;
+        let (zero, exponent) = (graph.number(&Rational::zero()), power.degrees.value(graph));
+        let size = graph.map(Map::Call(Func::Abs), &[x.mantissa]);
+        let exponent = graph.map(Map::Select, &[size, zero, zero, exponent]);
+        Shifted { degrees: Degrees::of(exponent, &Rational::one()), ..power }
+    }
+
+    /// Whether a mantissa is a number other than 0.
+    fn is_never_0(&self, mantissa: Id) -> bool {
+        matches!(&self.graph[mantissa].op, Op::Number(c) if !c.is_zero())
+    }
+
     /// Σ of terms. What is measured from different places is measured from the largest exponent.
-    pub(super) fn total_of(&mut self, terms: &[Shifted]) -> Shifted {
+    pub(super) fn total_of(&mut self, terms: &[Shifted]) -> Result<Shifted, Misfit> {
         let mut groups: BTreeMap<&Degrees, Vec<Id>> = BTreeMap::new();
         for term in terms {
             groups.entry(&term.degrees).or_default().push(term.mantissa);
         }
-        let group = |(degrees, mantissas): (&Degrees, Vec<Id>)| {
+        let mut all = Vec::new();
+        for (degrees, mantissas) in groups {
+            let mantissas = self.centred_products(mantissas)?;
             let mantissa = self.graph.add(&mantissas);
-            let is_zero = self.graph.is_int(mantissa, 0);
-            (!is_zero).then(|| Shifted { mantissa, degrees: degrees.clone() })
-        };
-        let groups: Vec<Shifted> = groups.into_iter().filter_map(group).collect();
-        match groups.as_slice() {
+            if !self.graph.is_int(mantissa, 0) {
+                all.push(Shifted { mantissa, degrees: degrees.clone() });
+            }
+        }
+        Ok(match all.as_slice() {
             [] => Shifted::plain(self.graph.number(&Rational::zero())),
             [one] => one.clone(),
             _ => {
-                let (mantissas, top) = self.aligned(&groups);
+                let (mantissas, top) = self.aligned(&all);
                 let degrees = Degrees::of(top, &Rational::one());
                 Shifted { mantissa: self.graph.add(&mantissas), degrees }
             }
-        }
+        })
     }
 
     /// Mantissas measured from the largest of the exponents, and that. A plain value c counts as exp(log|c|).
@@ -205,16 +233,18 @@ impl Lowering {
 
     /// What a term counts as when the largest exponent is looked for.
     fn exponent(&mut self, term: &Shifted) -> Id {
-        if !term.is_plain() {
+        if self.is_never_0(term.mantissa) {
             return term.degrees.value(&mut self.graph);
         }
-        match &self.graph[term.mantissa].op {
-            Op::Number(_) => self.graph.number(&Rational::zero()),
-            _ => {
-                let size = self.graph.map(Map::Call(Func::Abs), &[term.mantissa]);
-                self.graph.map(Map::Call(Func::Log), &[size])
-            }
-        }
+        let graph = &mut self.graph;
+        let size = graph.map(Map::Call(Func::Abs), &[term.mantissa]);
+        let exponent = match term.is_plain() {
+            true => graph.map(Map::Call(Func::Log), &[size]),
+            false => term.degrees.value(graph),
+        };
+        let zero = graph.number(&Rational::zero());
+        let nowhere = graph.number(&-num_traits::pow(rational::int(10), NOWHERE));
+        graph.map(Map::Select, &[size, zero, nowhere, exponent])
     }
 
     /// Mantissas that compare as the values do.

@@ -95,6 +95,11 @@ pub fn describe(graph: &Graph, id: Id) -> String {
             let fading = if l.decay.is_some() { ", fading" } else { "" };
             format!("scan{back}({}{fading})", operands.join(", "))
         }
+        Op::Steps { tile, decay } => format!("steps of {} ({})", name(decay), name(tile)),
+        Op::ScanSteps { .. } => {
+            let operands: Vec<String> = graph[id].op.operands().iter().map(name).collect();
+            format!("scan steps({})", operands.join(", "))
+        }
         Op::Total(x) => format!("total({})", name(x)),
         Op::Solve { matrix, right } => {
             let entries: Vec<String> = matrix

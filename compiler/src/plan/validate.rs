@@ -130,6 +130,18 @@ fn operands(graph: &Graph, id: Id) -> Result<(), Fault> {
             just(*tile, &TILE)?;
             just(*row, &ROW_VECTOR)?;
         }
+        Op::Steps { tile, decay } => {
+            just(*tile, &TILE)?;
+            just(*decay, &TILE)?;
+        }
+        Op::ScanSteps { linear, row } => {
+            if let Some((x, y)) = linear.pair {
+                just(x, &ROW_VECTOR)?;
+                just(y, &KEY_VECTOR)?;
+            }
+            just(linear.value, &KEY_VECTOR)?;
+            just(*row, &ROW_VECTOR)?;
+        }
         Op::Threshold(_, scores) => drop(just(*scores, &TILE)?),
         Op::Total(x) => drop(just(*x, &[Axis::N])?),
         Op::Scan(l) | Op::ScanBack(l) => {

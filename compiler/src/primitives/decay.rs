@@ -30,19 +30,36 @@ pub fn next_row<T: Real>(steps: &[T], position: usize, tokens: Range<usize>, bef
     }
 }
 
-/// ∂d from ρ_t = Σ_i γ ∂γ and κ_i = Σ_t γ ∂γ: d_j stands in every γ_{t,i} with i < j ≤ t, so d_j ∂d_j is the sum of ρ
-/// from j on without that of κ from j on. Nothing is before the first token.
-pub fn gradient<T: Real>(steps: &[T], offset: usize, rows: &[T], columns: &[T], out: &mut [T]) {
-    let mut sum = 0.0;
-    if let Some(first) = out.first_mut() {
-        *first = T::ZERO;
+/// Adds what one query at `position` gives to ∂d, from its ∂γ over the tokens of a range.
+///
+/// With b_j = Σ_{i<j} γ_{j−1,i} ∂γ_{t,i}, which goes from step to step as γ does, ∂d_j = γ_{t,j} b_j: nothing is
+/// subtracted and nothing divided by.
+pub fn add_gradient<T: Real>(
+    steps: &[T],
+    position: usize,
+    tokens: Range<usize>,
+    slopes: &[T],
+    sums: &mut Vec<T>,
+    out: &mut [T],
+) {
+    if tokens.start <= position {
+        let own = tokens.start..position + 1;
+        add_share(&steps[own.clone()], slopes, T::ZERO, sums, &mut out[own]);
     }
-    for j in (1..steps.len()).rev() {
-        if let Some(row) = j.checked_sub(offset).and_then(|t| rows.get(t)) {
-            sum += row.to_f64();
-        }
-        sum -= columns[j].to_f64();
-        let step = steps[j].to_f64();
-        out[j] = T::of(if step == 0.0 { 0.0 } else { sum / step });
+}
+
+/// The same for the steps up to the query, the last of which is its own; `before` is b of the first. The slope of the
+/// last token does not count, and tokens without one have 0.
+pub fn add_share<T: Real>(steps: &[T], slopes: &[T], before: T, sums: &mut Vec<T>, out: &mut [T]) {
+    let mut sum = before;
+    sums.clear();
+    for (j, step) in steps.iter().enumerate() {
+        sums.push(sum);
+        sum = sum * *step + slopes.get(j).copied().unwrap_or(T::ZERO);
+    }
+    let mut product = T::ONE;
+    for ((own, sum), step) in out.iter_mut().zip(&*sums).zip(steps).rev() {
+        *own += product * *sum;
+        product = product * *step;
     }
 }

@@ -15,5 +15,6 @@ pub mod real;
 pub mod scan;
 pub mod smooth;
 pub mod solve;
+pub mod steps;
 pub mod threshold;
 pub mod visible;

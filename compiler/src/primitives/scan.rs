@@ -10,7 +10,7 @@ use super::real::Real;
 use std::ops::Range;
 
 /// Tokens of a chunk.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 
 /// What queries see, as far as a scan can follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl<T: Real> Scan<'_, T> {
 
     /// The product of the steps of a range; 1 without a decay.
     #[inline(always)]
-    fn product(&self, steps: Range<usize>) -> T {
+    pub(super) fn product(&self, steps: Range<usize>) -> T {
         self.decay.map_or(T::ONE, |decay| decay[steps].iter().fold(T::ONE, |p, d| p * *d))
     }
 
@@ -199,7 +199,14 @@ impl<T: Real> Scan<'_, T> {
 
     /// Rows times a number each.
     #[inline(always)]
-    fn fade(&self, rows: &[T], width: usize, out: &mut Vec<T>, at: Range<usize>, factor: impl Fn(usize) -> T) {
+    pub(super) fn fade(
+        &self,
+        rows: &[T],
+        width: usize,
+        out: &mut Vec<T>,
+        at: Range<usize>,
+        factor: impl Fn(usize) -> T,
+    ) {
         out.clear();
         for (row, i) in rows.chunks(width.max(1)).zip(at) {
             let factor = factor(i);
@@ -210,12 +217,12 @@ impl<T: Real> Scan<'_, T> {
 
 /// out += a b.
 #[inline(always)]
-fn add_product<T: Real>([m, n, k]: [usize; 3], a: &[T], b: &[T], out: &mut [T]) {
+pub(super) fn add_product<T: Real>([m, n, k]: [usize; 3], a: &[T], b: &[T], out: &mut [T]) {
     multiply([m, n, k], (out, Strides::rows(n)), true, (a, Strides::rows(k)), (b, Strides::rows(n)));
 }
 
 /// out += aᵀ b.
 #[inline(always)]
-fn add_outer<T: Real>([m, n, k]: [usize; 3], a: &[T], b: &[T], out: &mut [T]) {
+pub(super) fn add_outer<T: Real>([m, n, k]: [usize; 3], a: &[T], b: &[T], out: &mut [T]) {
     multiply([m, n, k], (out, Strides::rows(n)), true, (a, Strides::columns(m)), (b, Strides::rows(n)));
 }

@@ -13,7 +13,6 @@ use crate::ir::tensor::Tensor;
 use crate::ir::{Axis, Expr, Leaf, Role};
 use crate::plan::schedule::{Domain, Pass};
 use crate::plan::{self, Passes, Unsupported, Valid};
-use crate::primitives::decay;
 use crate::primitives::dropout::Dropout;
 use crate::primitives::visible::Visible;
 use crate::simplify::Options;
@@ -283,16 +282,6 @@ impl Case {
         run(constants, &str::to_string, &mut saved);
         run(energy_backward, &|input| format!("{OF_ENERGY}{input}"), &mut saved);
         run(energy_constants, &|input| format!("{OF_ENERGY}{input}"), &mut saved);
-        for param in self.recipe().params.iter().filter(|p| p.leaf.role == Role::Decay) {
-            for prefix in ["", OF_ENERGY] {
-                let sums = plan::decay_sums(&param.name).map(|name| out.remove(&format!("{prefix}{name}")));
-                let [Some(rows), Some(columns)] = sums else { continue };
-                let steps = &env.values[&steps_of(&param.leaf)].data;
-                let mut gradient = vec![0.0; steps.len()];
-                decay::gradient(steps, size.tokens - size.queries, &rows, &columns, &mut gradient);
-                out.insert(format!("{prefix}{}", param.name), gradient);
-            }
-        }
         out
     }
 }

@@ -1,7 +1,7 @@
 //! `energyrun apply`: one step of a recipe on the tensors of a file.
 
 use crate::engine::{Engine, Gradients, Interpreted, find};
-use crate::input::{Given, Input, input};
+use crate::input::{Given, Input, index, input};
 use crate::mask::Mask;
 use crate::problem::{GRAD_ENERGY, GRAD_OUT};
 use crate::refusal::Refusal;
@@ -9,7 +9,7 @@ use crate::tensors::{self, Tensor};
 use clap::ValueEnum;
 use energyc::check::Recipe;
 use energyc::check::recipe::ParamValue;
-use energyc::cli::outcome::{Outcome, message};
+use energyc::cli::outcome::{Exit, Outcome, message};
 use energyc::cli::{atomic, read};
 use energyc::kernel::recipe_hash;
 use energyc::simplify::Options;
@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 The input holds f32 tensors: `q` and `k` [B,H,N,d_h], `v` where values are free; parameters by their names in the
 recipe ([] or [H], those per component [d_h] or [H,d_h]); `gamma` [B,H,N] for a gate (of queries where it is `per query`),
 `decay` [B,H,N] for the factors of a decay; `lengths` [B] (i64); `grad_out` [B,H,N,d_h] and `grad_energy` [B,H,N] ask for gradients. A parameter called like one of these has a `_` more.
-The output holds `out`, `energy` and `grad_<name>` for every input.
+The output holds `out`, `energy` and `grad_<name>` for every input. Results that are not finite are written, named and end
+with exit code 1.
 
 Examples:
   energyrun apply --recipe softmax --input in.safetensors --output out.safetensors
@@ -60,16 +61,25 @@ pub fn run(args: &Args, color: bool) -> Outcome {
         Err(refused) => return refused,
     };
     said.then(match apply(args, &recipe) {
-        Ok((results, notes)) => Outcome {
-            messages: notes.iter().map(|note| message("note", note, color)).collect(),
-            ..Outcome::good(results)
+        Ok(Done { line, note, not_finite }) => Outcome {
+            messages: (note.iter().map(|note| message("note", note, color)))
+                .chain(not_finite.iter().map(|what| message("warning", what, color)))
+                .collect(),
+            exit: if not_finite.is_empty() { Exit::Good } else { Exit::Wrong },
+            results: line,
         },
         Err(refusal) => refusal.outcome(color),
     })
 }
 
-/// A line about the results and notes on the way, or what is wrong.
-fn apply(args: &Args, recipe: &Recipe) -> Result<(String, Option<String>), Refusal> {
+/// What was written: a line about it, a note on the way, and what it holds that is no number.
+struct Done {
+    line: String,
+    note: Option<String>,
+    not_finite: Vec<String>,
+}
+
+fn apply(args: &Args, recipe: &Recipe) -> Result<Done, Refusal> {
     let in_file = |error: String| format!("{}: {error}", args.input.display());
     let bytes =
         std::fs::read(&args.input).map_err(|error| format!("cannot read `{}`: {error}", args.input.display()))?;
@@ -78,7 +88,17 @@ fn apply(args: &Args, recipe: &Recipe) -> Result<(String, Option<String>), Refus
     let results = results(recipe, &*engine, &input);
     write(&args.output, &results)?;
     let listed: Vec<String> = results.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape)).collect();
-    Ok((format!("{}: {}\n", args.output.display(), listed.join(", ")), note))
+    let line = format!("{}: {}\n", args.output.display(), listed.join(", "));
+    Ok(Done { line, note, not_finite: results.iter().filter_map(|(name, tensor)| not_finite(name, tensor)).collect() })
+}
+
+/// How many entries of an array are no numbers, and the first of them. Inputs are numbers, so values have become too large
+/// for f32 on the way.
+fn not_finite(name: &str, tensor: &Tensor) -> Option<String> {
+    let at = tensor.data.iter().position(|x| !x.is_finite())?;
+    let count = tensor.data.iter().filter(|x| !x.is_finite()).count();
+    let (place, all) = (index(at, &tensor.shape), tensor.data.len());
+    Some(format!("`{name}` is not finite in {count} of {all} entries: it is {} at {place:?}", tensor.data[at]))
 }
 
 fn write(path: &Path, results: &BTreeMap<String, Tensor>) -> Result<(), String> {

@@ -312,6 +312,7 @@ fn flops(plan: &energyc::plan::Plan, size: Size) -> f64 {
             .map(|op| match op {
                 Op::Dot { .. } | Op::Apply { .. } | Op::Gather { .. } | Op::Distance { .. } => 2.0 * d * pairs,
                 Op::Scan(_) | Op::ScanBack(_) => 4.0 * d * d * n,
+                Op::ScanSteps { .. } => 12.0 * d * d * n,
                 _ => 0.0,
             })
             .sum()

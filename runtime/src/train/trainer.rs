@@ -161,6 +161,9 @@ impl Trainer {
         if !(loss.sum + energy).is_finite() {
             return Err(self.not_finite(step, "loss"));
         }
+        if !norm.is_finite() {
+            return Err(self.not_finite(step, "gradient"));
+        }
         let positions = self.batches.iter().map(|batch| batch.tokens.len()).sum();
         Ok(Step { step, loss, energy: Some(energy), learning_rate, gradient_norm: norm, positions })
     }
@@ -190,6 +193,9 @@ impl Trainer {
             examples.fill(part, &mut batch)?;
             self.gpt.forward(&self.weights, &batch.input(), None, &mut self.tape);
             total = total.plus(self.gpt.loss(&self.weights, &batch.targets, &mut self.tape, None));
+            if !total.sum.is_finite() {
+                return Err(self.not_finite(self.step, "validation loss"));
+            }
         }
         Ok(total)
     }

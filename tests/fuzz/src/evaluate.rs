@@ -77,13 +77,16 @@ impl Limits {
         Limits { kink: 1e-3, largest: 1e4, energy: 1e14, condition: 1e3, on_the_way: 1e14, looks_at_both: true };
     /// For comparisons in single precision wherever results and energies are numbers of it.
     pub const SCALED: Limits = Limits {
-        kink: 1e-6,
-        largest: 1e30,
-        energy: 1e9,
+        kink: 1e-20,
+        largest: f32::MAX as f64,
+        energy: f32::MAX as f64,
         condition: 1e3,
         on_the_way: f64::INFINITY,
         looks_at_both: false,
     };
+    /// For what lies beside such a comparison.
+    pub const NUDGED: Limits =
+        Limits { kink: 0.0, largest: f64::INFINITY, energy: f64::INFINITY, condition: f64::INFINITY, ..Limits::SCALED };
 }
 
 /// Gradients by the name of the input: `q`, `k`, `v`, parameters, gates, and the steps of decays.
@@ -104,14 +107,14 @@ pub fn evaluate(meaning: &Meaning, point: &Point, limits: Limits) -> Result<Outc
     Ok(on_tapes(meaning, point, limits, &mut Tape::new)?.0)
 }
 
-/// Everything at a point, and how far each number may be off in an arithmetic that rounds by `unit`.
-pub fn evaluate_with_errors(
+/// Everything at a point where every E_i is off by a rounding of its absolute terms, and how things were chosen.
+pub fn nudged(
     meaning: &Meaning,
     point: &Point,
     limits: Limits,
-    unit: f64,
-) -> Result<(Outcome, Outcome), Skip> {
-    on_tapes(meaning, point, limits, &mut || Tape::with_errors(unit))
+    mut rounding: Option<Rounding>,
+) -> Result<(Outcome, u64), Skip> {
+    on_tapes(meaning, point, limits, &mut || Tape::nudging(rounding.as_mut().map(Rounding::split)))
 }
 
 /// Everything at a point, in an arithmetic that rounds by so much; no two calls give the same.
@@ -125,21 +128,21 @@ pub fn rounded(
     Ok(on_tapes(meaning, point, limits, &mut || Tape::with(Some(Rounding::new(by, random))))?.0)
 }
 
-/// A tape for every query: the outcome, and its errors if the tapes know them.
+/// A tape for every query: the outcome, and how things were chosen.
 fn on_tapes(
     meaning: &Meaning,
     point: &Point,
     limits: Limits,
     tape: &mut dyn FnMut() -> Tape,
-) -> Result<(Outcome, Outcome), Skip> {
+) -> Result<(Outcome, u64), Skip> {
     let sizes = point.sizes;
-    let nothing = || Outcome {
+    let mut outcome = Outcome {
         out: vec![0.0; sizes.queries * sizes.head],
         energy: vec![0.0; sizes.queries],
         of_direction: zeros(meaning, point),
         of_energy: zeros(meaning, point),
     };
-    let (mut outcome, mut errors) = (nothing(), nothing());
+    let mut choices = 0u64;
     for query in (0..sizes.queries).filter(|t| !point.visible[*t].is_empty()) {
         let mut tape = tape();
         let mut leaves = Leaves::default();
@@ -154,19 +157,18 @@ fn on_tapes(
         let g: Vec<Var> = point.g[query * sizes.head..][..sizes.head].iter().map(|g| tape.constant(*g)).collect();
         let of_direction = tape.dot(&g, &direction);
         outcome.energy[query] = tape.value(energy);
-        errors.energy[query] = tape.error(energy);
         for (e, x) in direction.iter().enumerate() {
             outcome.out[query * sizes.head + e] = tape.value(*x);
-            errors.out[query * sizes.head + e] = tape.error(*x);
         }
-        leaves.send_back(&mut tape, of_direction, &mut outcome.of_direction, &mut errors.of_direction);
-        leaves.send_back(&mut tape, of_energy, &mut outcome.of_energy, &mut errors.of_energy);
+        leaves.send_back(&mut tape, of_direction, &mut outcome.of_direction);
+        leaves.send_back(&mut tape, of_energy, &mut outcome.of_energy);
         within(&tape, limits)?;
+        choices = choices.rotate_left(7) ^ tape.choices;
     }
     let gradients = outcome.of_direction.values().chain(outcome.of_energy.values());
     let all = [&outcome.out, &outcome.energy].into_iter().chain(gradients).flatten();
     let is_moderate = |x: &f64| x.abs() <= limits.largest;
-    if all.into_iter().all(is_moderate) { Ok((outcome, errors)) } else { Err(Skip::Overflow) }
+    if all.into_iter().all(is_moderate) { Ok((outcome, choices)) } else { Err(Skip::Overflow) }
 }
 
 /// Gradients of nothing.
@@ -244,13 +246,12 @@ impl Leaves {
     }
 
     /// Adds the gradient of a number on the tape to those of the inputs.
-    fn send_back(&self, tape: &mut Tape, loss: Var, to: &mut Gradients, errors: &mut Gradients) {
+    fn send_back(&self, tape: &mut Tape, loss: Var, to: &mut Gradients) {
         let leaves: Vec<Var> = self.0.iter().map(|leaf| leaf.2).collect();
         let gradient = tape.gradient(loss, &leaves);
         for ((name, entry, _), slope) in self.0.iter().zip(gradient) {
-            if let (Some(sum), Some(error)) = (to.get_mut(name), errors.get_mut(name)) {
+            if let Some(sum) = to.get_mut(name) {
                 sum[*entry] += tape.value(slope);
-                error[*entry] += tape.error(slope);
             }
         }
     }
@@ -300,6 +301,9 @@ pub struct Row<'a> {
     head: Head,
     limits: Limits,
     delta: Vec<Var>,
+    /// Which way every token's energy is nudged, and every sum over components.
+    signs: Vec<f64>,
+    of_sums: HashMap<(Id, Option<usize>), f64>,
     /// Whether sums over components move with δ.
     is_moving: bool,
     known: HashMap<At, Var>,
@@ -307,7 +311,18 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     pub fn new(tape: &'a mut Tape, meaning: &'a Meaning, head: Head, limits: Limits) -> Row<'a> {
-        let mut row = Row { tape, meaning, head, limits, delta: vec![], is_moving: false, known: HashMap::new() };
+        let signs = tape.signs(head.k.len());
+        let mut row = Row {
+            tape,
+            meaning,
+            head,
+            limits,
+            delta: vec![],
+            signs,
+            of_sums: HashMap::new(),
+            is_moving: false,
+            known: HashMap::new(),
+        };
         if let Some(radius) = meaning.radius_of_query {
             row.head.q = row.at_length(&row.head.q.clone(), radius);
         }
@@ -324,7 +339,7 @@ impl<'a> Row<'a> {
     }
 
     /// Whether no token has too large an energy.
-    fn energies_fit(&mut self) -> Result<(), Skip> {
+    pub fn energies_fit(&mut self) -> Result<(), Skip> {
         let fits = (0..self.head.k.len()).all(|token| {
             let energy = self.node(self.meaning.local, Some(token));
             self.tape.value(energy).abs() <= self.limits.energy
@@ -397,7 +412,10 @@ impl<'a> Row<'a> {
                     Side::Values | Side::MovedValues => self.head.v[token][e],
                 }
             }
-            Node::Energy => self.node(meaning.local, token),
+            Node::Energy => {
+                let energy = self.node(meaning.local, token);
+                self.tape.nudged(energy, self.signs[token.unwrap_or_default()])
+            }
             Node::Add(a, b) => {
                 let (a, b) = (self.entry(*a, token, component), self.entry(*b, token, component));
                 self.tape.add(a, b)
@@ -444,7 +462,11 @@ impl<'a> Row<'a> {
                 }
                 self.entry(chosen, token, component)
             }
-            Node::SumComponents(body) => self.sum_of_components(*body, token),
+            Node::SumComponents(body) => {
+                let sum = self.sum_of_components(*body, token);
+                let sign = *self.of_sums.entry((id, token)).or_insert_with(|| self.tape.signs(1)[0]);
+                self.tape.rounded(sum, sign)
+            }
             Node::SumTokens(body) => {
                 let parts: Vec<Var> = (0..self.head.k.len()).map(|n| self.node(*body, Some(n))).collect();
                 self.tape.sum(parts)

@@ -19,7 +19,6 @@ use energyc::interpret::{Head, HeadSize, Precision};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
 use energyc::plan::{self, Passes, Valid};
-use energyc::primitives::decay;
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
 use std::collections::BTreeMap;
@@ -153,7 +152,7 @@ fn at_point(
 
 /// All passes on a point.
 pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Visible) -> Arrays {
-    let Compiled { recipe, plan, .. } = compiled;
+    let plan = &compiled.plan;
     let sizes = point.sizes;
     let array = |values: &[f64]| -> Vec<T> { values.iter().map(|x| T::of(*x)).collect() };
     let arrays = |all: &BTreeMap<String, Vec<f64>>| -> BTreeMap<String, Vec<T>> {
@@ -208,15 +207,5 @@ pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point
     run(constants, "∂", &mut saved);
     run(energy_backward, "energy ∂", &mut saved);
     run(energy_constants, "energy ∂", &mut saved);
-    for param in recipe.params.iter().filter(|p| p.leaf.role == Role::Decay) {
-        for prefix in ["∂", "energy ∂"] {
-            let sums = plan::decay_sums(&param.name).map(|name| all.remove(&format!("{prefix}{name}")));
-            let [Some(rows), Some(columns)] = sums else { continue };
-            let steps = &decays[&param.name];
-            let mut gradient = zeros(steps.len());
-            decay::gradient(steps, size.tokens - size.queries, &rows, &columns, &mut gradient);
-            all.insert(format!("{prefix}{}", param.name), gradient);
-        }
-    }
     all.into_iter().map(|(name, values)| (name, values.into_iter().map(T::to_f64).collect())).collect()
 }

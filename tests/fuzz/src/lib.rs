@@ -15,6 +15,7 @@ pub mod failure;
 pub mod fuzz;
 pub mod generate;
 pub mod interpreted;
+pub mod judge;
 pub mod layer;
 pub mod layers;
 pub mod linear;

@@ -25,6 +25,7 @@ pub fn smooth_maximum(tape: &mut Tape, entropy: Entropy, shape: f64, scores: &[V
         tape.kink(above);
     }
     let support: Vec<Var> = scores.iter().copied().filter(|s| tape.value(*s) > start).collect();
+    scores.iter().for_each(|s| tape.choose(u64::from(tape.value(*s) > start)));
     let mut tau = tau;
     for _ in 0..3 {
         tau = newton(tape, &support, tau, factor, power);

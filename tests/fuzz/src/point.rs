@@ -1,5 +1,6 @@
 //! Where a recipe is evaluated: one head's inputs, what its queries see, and the cotangents.
 
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -47,6 +48,13 @@ impl Point {
     pub fn rounded(&self) -> Point {
         let mut other = self.clone();
         other.each_input(&mut |x| *x = f64::from(*x as f32));
+        other
+    }
+
+    /// The same with every number off by so much of itself, one way or the other.
+    pub fn nudged(&self, by: f64, random: &mut Random) -> Point {
+        let mut other = self.clone();
+        other.each_input(&mut |x| *x *= if random.chance(0.5) { 1.0 + by } else { 1.0 - by });
         other
     }
 

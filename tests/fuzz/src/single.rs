@@ -1,16 +1,13 @@
 //! A recipe by the plan interpreter in single precision, at inputs from a thousandth to ten thousand and at awkward places,
-//! beside the evaluator, whose numbers never overflow.
-//!
-//! Two promises are held: where the true results and every E_i are numbers of single precision, what is computed is
-//! finite; and it is as near to the truth as the problem allows. What the problem allows is measured: the evaluator's tape
-//! knows how far its own values would be off if inputs and all operations were rounded as single precision rounds.
+//! beside the evaluator, whose numbers never overflow. What is promised there, and the measure, is in [`crate::judge`].
 
 use crate::catching::catching;
-use crate::compare::{self, Tolerance, differs};
-use crate::evaluate::{Limits, evaluate_with_errors};
+use crate::compare;
+use crate::evaluate::{Limits, Skip, nudged};
 use crate::expansion;
 use crate::failure::Failure;
 use crate::interpreted::{Compiled, at_place, planned};
+use crate::judge::{Expected, ROUNDING, Verdict};
 use crate::meaning::Meaning;
 use crate::point::Point;
 use crate::random::Random;
@@ -18,18 +15,20 @@ use crate::samples::{self, Mask, SMALL};
 use crate::tally::Tally;
 use crate::tree;
 use energyc::primitives::visible::Visible;
+use std::fmt;
 
-/// Half the distance of two numbers of single precision around 1.
-const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
-/// Below `absolute`, what is on the way to a result may be no number of single precision any more.
-const TOLERANCE: Tolerance = Tolerance { relative: 64.0 * ROUNDING, absolute: 1e-14, movement: 8.0 };
-/// A tolerance above this share of an array's largest entry would not see much.
-const VAGUE: f64 = 0.25;
 const POINTS: usize = 6;
+
+/// How large the tokens of a point are, and what is special about them.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    pub scale: f64,
+    pub place: Place,
+}
 
 /// What is special about a point, beside its scale.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub enum Place {
     Ordinary,
     AllTokensEqual,
     OneHugeToken,
@@ -60,18 +59,18 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
     }
     let mut random = Random::new(seed);
     for _ in 0..POINTS {
-        let (mask, scale, place) = (random.pick(&Mask::ALL), random.pick(&SCALES), random.pick(&PLACES));
+        let (mask, spot) = (random.pick(&Mask::ALL), Spot::draw(&mut random));
         let mut point = samples::draw(&meaning, random.pick(&SMALL), mask, &mut random);
-        put(&mut point, scale, place);
+        spot.put(&mut point);
         let point = point.rounded();
-        match at_point(&meaning, compiled, &point) {
+        match at_point(&meaning, compiled, &point, &mut random) {
             Ok(None) => tally.compared += 1,
             Ok(Some(why)) => tally.skip(&why),
             Err(failure) => {
                 let failure = at_place(failure, &point, mask);
                 return Err(match failure {
                     Failure::Wrong { engine, output, detail } => {
-                        Failure::Wrong { engine, output, detail: format!("{detail}, scale {scale:e}, {place:?}") }
+                        Failure::Wrong { engine, output, detail: format!("{detail}, {spot}") }
                     }
                     other => other,
                 });
@@ -81,51 +80,91 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
     Ok(())
 }
 
-fn put(point: &mut Point, scale: f64, place: Place) {
-    let width = point.sizes.head;
-    [&mut point.q, &mut point.k, &mut point.v].into_iter().flatten().for_each(|x| *x *= scale);
-    match place {
-        Place::Ordinary => {}
-        Place::AllTokensEqual => {
-            for tokens in [&mut point.k, &mut point.v] {
-                let first = tokens[..width].to_vec();
-                tokens.chunks_exact_mut(width).for_each(|token| token.copy_from_slice(&first));
-            }
+impl Spot {
+    pub fn draw(random: &mut Random) -> Spot {
+        Spot { scale: random.pick(&SCALES), place: random.pick(&PLACES) }
+    }
+
+    pub fn put(self, point: &mut Point) {
+        let width = point.sizes.head;
+        [&mut point.q, &mut point.k, &mut point.v].into_iter().flatten().for_each(|x| *x *= self.scale);
+        match self.place {
+            Place::Ordinary => {}
+            Place::AllTokensEqual => [&mut point.k, &mut point.v].into_iter().for_each(|x| make_equal(x, width)),
+            Place::OneHugeToken => make_huge(&mut point.k, width),
+            Place::ZeroQuery => point.q.fill(0.0),
+            Place::ZeroTokens => point.k.fill(0.0),
         }
-        Place::OneHugeToken => {
-            let last = point.k.len() - width;
-            point.k[last..].iter_mut().for_each(|x| *x *= 100.0);
+    }
+
+    /// The same for a layer's tokens, which are queries as well; its variables stay.
+    pub fn put_tokens(self, z: &mut [f64], width: usize) {
+        z.iter_mut().for_each(|x| *x *= self.scale);
+        match self.place {
+            Place::Ordinary => {}
+            Place::AllTokensEqual => make_equal(z, width),
+            Place::OneHugeToken => make_huge(z, width),
+            Place::ZeroQuery => z[..width].fill(0.0),
+            Place::ZeroTokens => z.fill(0.0),
         }
-        Place::ZeroQuery => point.q.fill(0.0),
-        Place::ZeroTokens => point.k.fill(0.0),
     }
 }
 
-fn at_point(meaning: &Meaning, compiled: &Compiled, point: &Point) -> Result<Option<String>, Failure> {
-    let (outcome, errors) = match evaluate_with_errors(meaning, point, Limits::SCALED, ROUNDING) {
-        Ok(both) => both,
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "scale {:e}, {:?}", self.scale, self.place)
+    }
+}
+
+fn make_equal(tokens: &mut [f64], width: usize) {
+    let first = tokens[..width].to_vec();
+    tokens.chunks_exact_mut(width).for_each(|token| token.copy_from_slice(&first));
+}
+
+/// The last token a hundred times as large.
+fn make_huge(tokens: &mut [f64], width: usize) {
+    let last = tokens.len() - width;
+    tokens[last..].iter_mut().for_each(|x| *x *= 100.0);
+}
+
+fn at_point(
+    meaning: &Meaning,
+    compiled: &Compiled,
+    point: &Point,
+    random: &mut Random,
+) -> Result<Option<String>, Failure> {
+    let mut expected = match expected(meaning, point, random) {
+        Ok(expected) => expected,
         Err(skip) => return Ok(Some(format!("{skip:?}"))),
     };
-    let mut expected = compare::arrays(&outcome);
     for (name, _) in &compiled.recipe.structural {
-        expected.remove(&format!("∂{name}"));
-        expected.remove(&format!("energy ∂{name}"));
+        expected.arrays.remove(&format!("∂{name}"));
+        expected.arrays.remove(&format!("energy ∂{name}"));
     }
-    let movement = compare::arrays(&errors);
-    let is_vague = compare::is_vague(&expected, &movement, TOLERANCE, VAGUE);
     let visible = Visible::new(point.visible.clone(), point.sizes.tokens);
     let passes = compiled.plan.passes_for(std::slice::from_ref(&visible), false);
     let got = catching("single", || planned::<f32>(compiled, passes, point, &visible))?;
-    let is_finite = got.values().flatten().all(|x| x.is_finite());
-    if is_vague && is_finite {
-        return Ok(Some("IllConditioned".to_string()));
-    }
-    match differs(&expected, &movement, &got, TOLERANCE) {
-        None => Ok(None),
-        Some(difference) => {
+    match expected.judge(&got) {
+        Verdict::Kept => Ok(None),
+        Verdict::Vague => Ok(Some("IllConditioned".to_string())),
+        Verdict::Broken { is_finite, difference } => {
             let engine = if is_finite { "single" } else { "single, not finite" }.to_string();
             let detail = difference.describe();
             Err(Failure::Wrong { engine, output: difference.name, detail })
         }
     }
+}
+
+/// What is right at a point of one head.
+pub fn expected(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<Expected, Skip> {
+    Expected::of(random, &mut |nudge| {
+        let (outcome, choices) = match nudge {
+            None => nudged(meaning, point, Limits::SCALED, None)?,
+            Some((rounding, random)) => {
+                let point = point.nudged(ROUNDING, random);
+                nudged(meaning, &point, Limits::NUDGED, Some(rounding))?
+            }
+        };
+        Ok((compare::arrays(&outcome), choices))
+    })
 }

@@ -5,8 +5,9 @@
 //! again: gradients, Hessians and the backward pass of a direction all come from [`Tape::gradient`].
 //!
 //! The tape keeps an eye on what makes a comparison meaningless: how near a value came to a kink, and how large
-//! numbers grew. A tape that rounds shows what can be asked of an arithmetic of fewer digits: leaves and results of all
-//! operations are off by a random part of themselves.
+//! numbers grew, and remembers what was chosen on the way. A tape that rounds shows what can be asked of an arithmetic of
+//! fewer digits: leaves and results of all operations are off by a random part of themselves. One that nudges shows what the
+//! problem itself allows: only what is said to be nudged is, by a part of the sum of its absolute terms.
 
 use crate::random::Random;
 use crate::wide::Wide;
@@ -26,6 +27,8 @@ enum Op {
     Exp(Var),
     Log(Var),
     Curve(Curve, Var),
+    /// The number itself, nudged; so is what a gradient brings back to it.
+    Nudged(Var),
 }
 
 /// A function that overflows or cancels where it is made of exponentials.
@@ -40,18 +43,6 @@ pub enum Curve {
 }
 
 impl Curve {
-    /// The slope.
-    fn steepness(self, x: Wide) -> Wide {
-        match self {
-            Curve::Sigmoid => Curve::Sigmoid.of(x) * Curve::Sigmoid.of(-x),
-            Curve::Softplus => Curve::Sigmoid.of(x),
-            Curve::Tanh => {
-                let twice = x * Wide::of(2.0);
-                Wide::of(4.0) * Curve::Sigmoid.of(twice) * Curve::Sigmoid.of(-twice)
-            }
-        }
-    }
-
     fn of(self, x: Wide) -> Wide {
         let value = x.value();
         let one = Wide::of(1.0);
@@ -73,9 +64,11 @@ impl Curve {
 pub struct Tape {
     ops: Vec<Op>,
     values: Vec<Wide>,
-    /// How far every value may be off when each operation rounds by `unit` of its result, to first order.
-    errors: Vec<Wide>,
-    unit: Wide,
+    /// The sum of every value's absolute terms, on a tape that nudges.
+    sizes: Vec<Wide>,
+    nudging: Option<Rounding>,
+    /// A number that differs where a comparison came out differently.
+    pub choices: u64,
     /// The smallest distance of anything to the place where a formula changes.
     pub nearest_kink: Option<f64>,
     /// The largest number there was; infinite also where something is not a number.
@@ -95,6 +88,11 @@ pub struct Rounding {
 impl Rounding {
     pub fn new(by: f64, random: &mut Random) -> Rounding {
         Rounding { by, random: random.split() }
+    }
+
+    /// Another that goes on by itself.
+    pub fn split(&mut self) -> Rounding {
+        Rounding { by: self.by, random: self.random.split() }
     }
 
     /// A number that was computed from numbers as large as `size`.
@@ -119,8 +117,9 @@ impl Tape {
         Tape {
             ops: vec![],
             values: vec![],
-            errors: vec![],
-            unit: Wide::ZERO,
+            sizes: vec![],
+            nudging: None,
+            choices: 0,
             nearest_kink: None,
             largest: 0.0,
             is_finite: true,
@@ -128,31 +127,60 @@ impl Tape {
         }
     }
 
-    /// A tape that knows how far off its values are in an arithmetic that rounds by so much.
-    pub fn with_errors(unit: f64) -> Tape {
-        Tape { unit: Wide::of(unit), ..Tape::new() }
+    /// A tape that nudges; without a rounding, one that does not.
+    pub fn nudging(rounding: Option<Rounding>) -> Tape {
+        Tape { nudging: rounding, ..Tape::new() }
     }
 
-    /// How far a value may be off.
-    pub fn error(&self, x: Var) -> f64 {
-        self.errors.get(x.0 as usize).map_or(0.0, |error| error.value())
+    /// The sum of a value's absolute terms: (|q| + |k|)² of (q − k)², Σ |q k| of q·k. A function other than a power has one
+    /// term.
+    fn size_of(&self, op: Op, value: Wide) -> Wide {
+        let size = |x: Var| self.sizes[x.0 as usize];
+        match op {
+            Op::Add(a, b) => size(a) + size(b),
+            Op::Multiply(a, b) => size(a) * size(b),
+            Op::Power(a, r) if r > 0.0 => size(a).power(r),
+            Op::Nudged(a) => size(a),
+            _ => value.abs(),
+        }
     }
 
-    /// Errors of operands, each times its slope, and the operation's own.
-    fn error_of(&self, op: Op, value: Wide) -> Wide {
-        let error = |x: Var| self.errors[x.0 as usize];
-        let size = |x: Var| self.wide(x).abs();
-        let from_operands = match op {
-            Op::Constant => return Wide::ZERO,
-            Op::Leaf => Wide::ZERO,
-            Op::Add(a, b) => error(a) + error(b),
-            Op::Multiply(a, b) => size(a) * error(b) + size(b) * error(a),
-            Op::Power(a, r) => Wide::of(r.abs()) * size(a).power(r - 1.0) * error(a),
-            Op::Exp(a) => value.abs() * error(a),
-            Op::Log(a) => size(a).power(-1.0) * error(a),
-            Op::Curve(curve, a) => curve.steepness(self.wide(a)) * error(a),
-        };
-        from_operands + self.unit * value.abs()
+    /// Signs at random for so many numbers, by which they are nudged; 0 on a tape that does not nudge.
+    pub fn signs(&mut self, count: usize) -> Vec<f64> {
+        let nudging = &mut self.nudging;
+        let mut sign = || nudging.as_mut().map_or(0.0, |nudging| if nudging.random.chance(0.5) { 1.0 } else { -1.0 });
+        (0..count).map(|_| sign()).collect()
+    }
+
+    /// A value off by a rounding of the sum of its absolute terms; so is its cotangent in every gradient.
+    pub fn nudged(&mut self, x: Var, sign: f64) -> Var {
+        match &self.nudging {
+            Some(nudging) if !self.is_constant(x) => {
+                let by = self.sizes[x.0 as usize] * Wide::of(nudging.by * sign);
+                self.push(Op::Nudged(x), self.wide(x) + by)
+            }
+            _ => x,
+        }
+    }
+
+    /// A value off by a rounding of itself.
+    pub fn rounded(&mut self, x: Var, sign: f64) -> Var {
+        let by = self.nudging.as_ref().map_or(0.0, |nudging| nudging.by * sign);
+        let by = self.settled(self.wide(x) * Wide::of(by));
+        self.add(x, by)
+    }
+
+    /// The same for a cotangent, which is no longer nudged if it goes on.
+    fn nudged_cotangent(&mut self, x: Var) -> Var {
+        let sign = self.signs(1)[0];
+        let by = self.nudging.as_ref().map_or(0.0, |nudging| nudging.by * sign);
+        let by = self.settled(self.sizes[x.0 as usize] * Wide::of(by));
+        self.add(x, by)
+    }
+
+    /// Notes how something was chosen.
+    pub fn choose(&mut self, choice: u64) {
+        self.choices = self.choices.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(choice + 1);
     }
 
     fn push(&mut self, op: Op, value: Wide) -> Var {
@@ -168,8 +196,8 @@ impl Tape {
         let size = if value.is_nan() { f64::INFINITY } else { value.abs().value() };
         self.largest = self.largest.max(size);
         self.is_finite &= value.is_finite();
-        if !self.unit.is_zero() {
-            self.errors.push(self.error_of(op, value));
+        if self.nudging.is_some() {
+            self.sizes.push(self.size_of(op, value));
         }
         self.ops.push(op);
         self.values.push(value);
@@ -335,13 +363,17 @@ impl Tape {
     pub fn at_most(&mut self, a: Var, b: Var) -> bool {
         let difference = self.subtract(a, b);
         self.kink(difference);
-        self.wide(a) <= self.wide(b)
+        let is_at_most = self.wide(a) <= self.wide(b);
+        self.choose(u64::from(is_at_most));
+        is_at_most
     }
 
     /// −1, 0 or 1.
     pub fn sign_of(&mut self, x: Var) -> f64 {
         self.kink(x);
-        self.wide(x).sign()
+        let sign = self.wide(x).sign();
+        self.choose((sign + 1.0) as u64);
+        sign
     }
 
     /// ∂y/∂x for every x, on the tape.
@@ -359,7 +391,7 @@ impl Tape {
             let moves = match self.ops[first + i] {
                 Op::Constant | Op::Leaf => false,
                 Op::Add(a, b) | Op::Multiply(a, b) => is_moved(a) || is_moved(b),
-                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) | Op::Curve(_, a) => is_moved(a),
+                Op::Power(a, _) | Op::Exp(a) | Op::Log(a) | Op::Curve(_, a) | Op::Nudged(a) => is_moved(a),
             };
             depends[i] |= moves;
         }
@@ -386,6 +418,11 @@ impl Tape {
                     let power = self.power(a, r - 1.0);
                     let slope = self.scale(power, r);
                     send(self, a, Some(slope));
+                }
+                Op::Nudged(a) => {
+                    let nudged = self.nudged_cotangent(adjoint);
+                    let Some(to) = at(a).filter(|to| depends[*to]) else { continue };
+                    adjoints[to] = Some(adjoints[to].map_or(nudged, |sum| self.add(sum, nudged)));
                 }
                 Op::Exp(a) => send(self, a, Some(Var((first + i) as u32))),
                 Op::Log(a) => {

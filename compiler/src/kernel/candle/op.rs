@@ -145,7 +145,7 @@ fn forward(subject: &Subject) -> TokenStream {
 
 fn backward(subject: &Subject) -> TokenStream {
     let plan = subject.plan;
-    let gradients = names::gradient_fields(plan, &plan.tiles.backward);
+    let gradients = names::gradient_fields(&plan.tiles.backward);
     let field = |name: &Ident| gradients.iter().any(|(known, ..)| known == name);
     let domain = |name: &Ident| gradients.iter().find(|(known, ..)| known == name).map(|(.., domain)| *domain);
     let query = names::field("q");

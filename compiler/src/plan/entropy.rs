@@ -1,0 +1,108 @@
+//! The gradient of a temperature is an entropy, and is computed as one.
+//!
+//! With V(s) = max_p Σ p s + H(p) and F = −T V(−E/T), ∂F/∂T = Σ p s − V(s) = −H(p). Written as the chain rule has it, that is a
+//! difference of two numbers as large as E/T, of which nothing is left where a token has nearly all the weight. H(p) itself
+//! takes the scores measured from the largest: log Σ exp(s − max s) − Σ p (s − max s).
+//!
+//! V(s) is opened to H + Σ p s, the simplifier lets Σ p s meet what it cancels with, however that is written, and H is
+//! closed again as V(s) − Σ p s, which lowering knows.
+
+use super::graph::{Fold, Id, Map};
+use super::lower::{Lowering, Unsupported};
+use crate::derive::{Derivation, hide};
+use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Role, Sign, Space, rational, traverse};
+use crate::simplify::{Options, simplify};
+use num_traits::One;
+
+/// V(s) of some term.
+struct Maximum {
+    kind: Entropy,
+    axis: Axis,
+    scores: Expr,
+}
+
+impl Maximum {
+    fn of(e: &Expr) -> Option<Maximum> {
+        if let Op::SmoothMax(kind, axis, scores) = e.op() {
+            return Some(Maximum { kind: kind.clone(), axis: *axis, scores: scores.clone() });
+        }
+        let (axis, scores) = e.as_log_sum_exp().filter(|(axis, _)| axis.space == Space::Token)?;
+        Some(Maximum { kind: Entropy::Shannon, axis, scores })
+    }
+
+    /// Σ p s.
+    fn linear(&self) -> Expr {
+        Expr::sum(self.axis, &Expr::weights(&self.kind, self.axis, &self.scores).times(&self.scores))
+    }
+}
+
+/// The same gradient, with entropies in the place of what they are the differences of.
+pub fn with_entropies(gradient: &Expr, derivation: &Derivation, options: &Options) -> Expr {
+    let maxima = traverse::subterms(gradient).into_iter().filter_map(|e| Some((Maximum::of(&e)?, e)));
+    maxima.enumerate().fold(gradient.clone(), |gradient, (number, (maximum, e))| {
+        let axes: Vec<Axis> = e.axes().iter().collect();
+        let entropy = Expr::leaf(Leaf::new(Role::Probe, 900 + number as u16, "H", &axes, Sign::Unknown));
+        let opened = traverse::replace(&gradient, &e, &entropy.plus(&hide(&maximum.linear(), &derivation.names)));
+        let simple = hide(&simplify(&opened, options).term, &derivation.names);
+        match traverse::tree_size(&simple) <= traverse::tree_size(&gradient) {
+            true => traverse::replace(&simple, &entropy, &e.minus(&maximum.linear())),
+            false => gradient,
+        }
+    })
+}
+
+impl Lowering {
+    /// The first c V(s) − c Σ p s among the terms of a sum, and the other terms.
+    pub(super) fn entropy_among(&mut self, terms: &[Expr]) -> Result<Option<(Id, Vec<Expr>)>, Unsupported> {
+        for term in terms {
+            let (c, base) = term.split_coefficient();
+            let Some(maximum) = Maximum::of(&base) else { continue };
+            let linear = maximum.linear().scale(&-c.clone()).terms();
+            if !linear.iter().all(|own| terms.contains(own)) {
+                continue;
+            }
+            let others = terms.iter().filter(|e| *e != term && !linear.contains(e)).cloned().collect();
+            let scores = traverse::rename(&maximum.scores, maximum.axis, Axis::N);
+            let entropy = self.entropy(&maximum.kind, &scores)?;
+            let c = self.graph.number(&c);
+            return Ok(Some((self.graph.mul(&[c, entropy]), others)));
+        }
+        Ok(None)
+    }
+
+    /// H(p) of the weights of scores along `N`.
+    fn entropy(&mut self, kind: &Entropy, scores: &Expr) -> Result<Id, Unsupported> {
+        let weights = self.weights(kind, scores)?;
+        let p = self.normalized(&weights);
+        let graph = &mut self.graph;
+        let mut sum_of_powers = |r: &rational::Rational| {
+            let power = graph.map(Map::Pow(r.clone()), &[p]);
+            graph.fold(Fold::Sum, Axis::N, power)
+        };
+        Ok(match (kind, weights.total) {
+            (Entropy::Tsallis(alpha), _) => {
+                let powers = sum_of_powers(alpha);
+                let c = (alpha * (alpha - rational::int(1))).recip();
+                let [one, minus] = [c.clone(), -c].map(|c| graph.number(&c));
+                let powers = graph.mul(&[minus, powers]);
+                graph.add(&[one, powers])
+            }
+            (Entropy::Norm(gamma), _) => {
+                let powers = sum_of_powers(gamma);
+                let norm = graph.map(Map::Pow(gamma.recip()), &[powers]);
+                let [one, minus] = [1, -1].map(|c| graph.number(&rational::int(c)));
+                let norm = graph.mul(&[minus, norm]);
+                graph.add(&[one, norm])
+            }
+            (Entropy::Shannon, total) => {
+                let total = total.unwrap_or_else(|| unreachable!("exponentials have a sum"));
+                let log = graph.map(Map::Call(Func::Log), &[total]);
+                let product = graph.mul(&[p, weights.scores]);
+                let linear = graph.fold(Fold::Sum, Axis::N, product);
+                let minus = graph.number(&-rational::Rational::one());
+                let linear = graph.mul(&[minus, linear]);
+                graph.add(&[log, linear])
+            }
+        })
+    }
+}
