@@ -22,7 +22,8 @@ pub fn symbols(size: Size) -> Sizes {
 ///
 /// Inputs go by name: `q`, `k`, `v` and the cotangent [`GRAD_OUT`] are `[B,H,N,d_h]`, the cotangent [`GRAD_ENERGY`] is
 /// `[B,H,N]`; parameters go by their names in the recipe: numbers are `[H]`, weights per component `[H,d_h]`, gates and the
-/// per-step factors of decays `[B,H,N]`, gates of queries with the queries' N. Vectors with a constraint are given before they are brought to their length.
+/// per-step factors of decays `[B,H,N]`, gates of queries with the queries' N. Vectors with a constraint are given before
+/// they are brought to their length.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub size: Size,

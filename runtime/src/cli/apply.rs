@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 The input holds f32 tensors: `q` and `k` [B,H,N,d_h], `v` where values are free; parameters by their names in the
 recipe ([] or [H], those per component [d_h] or [H,d_h]); `gamma` [B,H,N] for a gate (of queries where it is `per query`),
-`decay` [B,H,N] for the factors of a decay; `lengths` [B] (i64); `grad_out` [B,H,N,d_h] and `grad_energy` [B,H,N] ask for gradients. A parameter called like one of these has a `_` more.
+`decay` [B,H,N] for the factors of a decay; `lengths` [B] (i64); `grad_out` [B,H,N,d_h] and `grad_energy` [B,H,N] ask for
+gradients. A parameter called like one of these has a `_` more.
 The output holds `out`, `energy` and `grad_<name>` for every input. Results that are not finite are written, named and end
 with exit code 1.
 

@@ -347,7 +347,7 @@ impl Attention {
             let (matrices, of_matrices) = (&weights[place.clone()], &mut gradient[place]);
             project_backward(x, matrices, [n, d, width], of_projected, of_matrices, (of_x, Into::Replace));
         }
-        for gate in of_queries.into_iter().chain(of_tokens.into_iter().filter(|_| !is_kept)) {
+        for gate in of_queries.iter().chain(of_tokens.iter().filter(|_| !is_kept)) {
             let values = &inputs[&gate.name];
             gate.backward(weights, gradient, x, lengths, values, gradient_of(&gate.name), of_x);
         }
