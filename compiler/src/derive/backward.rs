@@ -54,8 +54,8 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     for (number, named) in names.iter().enumerate() {
         let parts: Vec<Expr> = pieces.iter().map(|piece| calculus::gradient(piece, &named.leaf)).collect();
         let received = Expr::add(parts.iter().cloned());
-        let is_share = matches!(named.meaning, Meaning::Share(_));
-        if received.is_zero() && !(is_share && !of_rest.is_zero()) {
+        let is_awaited = matches!(named.meaning, Meaning::Share(_)) && !of_rest.is_zero();
+        if received.is_zero() && !is_awaited {
             continue;
         }
         let (raw, name) = match &named.meaning {
