@@ -11,7 +11,7 @@ use super::graph::{Fold, Id, Map};
 use super::lower::{Lowering, Unsupported};
 use crate::derive::{Derivation, hide};
 use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Role, Sign, Space, rational, traverse};
-use crate::simplify::{Options, simplify};
+use crate::simplify::{Options, Simplified, simplify};
 use num_traits::One;
 
 /// V(s) of some term.
@@ -36,19 +36,28 @@ impl Maximum {
     }
 }
 
-/// The same gradient, with entropies in the place of what they are the differences of.
-pub fn with_entropies(gradient: &Expr, derivation: &Derivation, options: &Options) -> Expr {
-    let maxima = traverse::subterms(gradient).into_iter().filter_map(|e| Some((Maximum::of(&e)?, e)));
-    maxima.enumerate().fold(gradient.clone(), |gradient, (number, (maximum, e))| {
+/// The same gradient, with entropies in the place of what they are the differences of. It is opened as differentiation left it:
+/// what is simplified already may write Σ p s in a way that nothing cancels with.
+pub fn with_entropies(gradient: &Simplified, derivation: &Derivation, options: &Options) -> Expr {
+    let written = &gradient.proof.start;
+    let number = |(number, (maximum, e)): (usize, (Maximum, Expr))| {
         let axes: Vec<Axis> = e.axes().iter().collect();
         let entropy = Expr::leaf(Leaf::new(Role::Probe, 900 + number as u16, "H", &axes, Sign::Unknown));
-        let opened = traverse::replace(&gradient, &e, &entropy.plus(&hide(&maximum.linear(), &derivation.names)));
-        let simple = hide(&simplify(&opened, options).term, &derivation.names);
-        match traverse::tree_size(&simple) <= traverse::tree_size(&gradient) {
-            true => traverse::replace(&simple, &entropy, &e.minus(&maximum.linear())),
-            false => gradient,
-        }
-    })
+        (entropy, maximum.linear(), e)
+    };
+    let maxima = traverse::subterms(written).into_iter().filter_map(|e| Some((Maximum::of(&e)?, e)));
+    let maxima: Vec<(Expr, Expr, Expr)> = maxima.enumerate().map(number).collect();
+    if maxima.is_empty() {
+        return gradient.term.clone();
+    }
+    let opened = maxima.iter().fold(written.clone(), |written, (entropy, linear, e)| {
+        traverse::replace(&written, e, &entropy.plus(&hide(linear, &derivation.names)))
+    });
+    let simple = hide(&simplify(&opened, options).term, &derivation.names);
+    if traverse::tree_size(&simple) > traverse::tree_size(&gradient.term) {
+        return gradient.term.clone();
+    }
+    maxima.iter().fold(simple, |simple, (entropy, linear, e)| traverse::replace(&simple, entropy, &e.minus(linear)))
 }
 
 impl Lowering {

@@ -115,8 +115,7 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsuppo
     let mut energy_backward = derive::energy_backward(derivation, options);
     let fresh = derive::options_for(recipe, options).afresh();
     for gradient in &mut energy_backward.gradients {
-        let term = &mut gradient.value.term;
-        *term = entropy::with_entropies(term, derivation, &fresh);
+        gradient.value.term = entropy::with_entropies(&gradient.value, derivation, &fresh);
     }
     let mut lowering = Lowering::new(balanced::balanced(derivation, &backward));
     for constraint in &recipe.constraints {

@@ -1,5 +1,4 @@
-//! What single precision promises, and how the promises are measured; everything that runs in single precision is held
-//! against this one measure.
+//! What single precision promises, and how the promises are measured.
 //!
 //! 1. Where the true results and every E_i are numbers of f32, what is computed is finite.
 //! 2. The error of every entry of an array is at most [`ALLOWED`] times
@@ -16,6 +15,10 @@
 //! |x| and x² are rounded.
 //!
 //! Results below [`SMALLEST`] are as good as 0: what is on the way to them is no number of f32 any more.
+//!
+//! The second promise is not kept everywhere yet: what is left are results that vanish or nearly do, by a cancellation that the
+//! plan does not know of: sums that are 0 where all tokens are equal, second derivatives in one dimension, second-order steps by
+//! exact solutions. `tests/single.rs` says how many of its recipes they are.
 //!
 //! What is not compared, and counted as skipped: where a nudge changes what is chosen in a case distinction, an absolute value or
 //! the support of a minimum (then there are two results, and both are right); where what is allowed is more than [`VAGUE`] of
@@ -76,18 +79,6 @@ impl Expected {
         let movement = compare::movement(&arrays, &nudged);
         let is_vague = compare::is_vague(&arrays, &movement, TOLERANCE, VAGUE);
         Ok(Expected { arrays, movement, is_vague })
-    }
-
-    /// The same without some arrays.
-    pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Expected {
-        let arrays = self.arrays.iter().filter(|(name, _)| wanted(name));
-        let arrays = arrays.map(|(name, values)| (name.clone(), values.clone())).collect();
-        Expected { arrays, movement: self.movement.clone(), is_vague: self.is_vague }
-    }
-
-    /// The same with other numbers in the place of what is right.
-    pub fn instead(&self, arrays: &Arrays) -> Expected {
-        Expected { arrays: arrays.clone(), ..self.clone() }
     }
 
     /// Holds what was computed against it.

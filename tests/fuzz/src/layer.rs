@@ -88,18 +88,14 @@ impl LayerPoint {
     fn changed(&self, change: &mut dyn FnMut(&mut f64)) -> LayerPoint {
         let mut other = self.clone();
         other.z.iter_mut().for_each(&mut *change);
-        other.c.iter_mut().for_each(&mut *change);
         other.variables.values_mut().flatten().for_each(&mut *change);
         other
     }
 
     pub fn rounded(&self) -> LayerPoint {
-        self.changed(&mut |x| *x = f64::from(*x as f32))
-    }
-
-    /// Every number off by so much of itself, one way or the other.
-    pub fn nudged(&self, by: f64, random: &mut Random) -> LayerPoint {
-        self.changed(&mut |x| *x *= if random.chance(0.5) { 1.0 + by } else { 1.0 - by })
+        let mut other = self.changed(&mut |x| *x = f64::from(*x as f32));
+        other.c.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        other
     }
 }
 
@@ -123,16 +119,15 @@ pub fn bias_of(gate: &str) -> String {
     format!("{gate}.bias")
 }
 
-/// `y`, `force`, and the gradients of Σ c·y of `z` and of every variable, and how things were chosen. Every E_i is nudged, if at
-/// all.
+/// `y`, `force`, and the gradients of Σ c·y of `z` and of every variable, in an arithmetic that may round.
 pub fn evaluate(
     recipe: &Recipe,
     meaning: &Meaning,
     point: &LayerPoint,
     limits: Limits,
-    nudging: Option<Rounding>,
-) -> Result<(Arrays, u64), Skip> {
-    let mut tape = Tape::nudging(nudging);
+    rounding: Option<Rounding>,
+) -> Result<Arrays, Skip> {
+    let mut tape = Tape::with(rounding);
     let sizes = point.sizes;
     let z_leaves = tape.leaves(&point.z);
     let z = Array(z_leaves.chunks(sizes.model).map(<[Var]>::to_vec).collect());
@@ -161,7 +156,7 @@ pub fn evaluate(
         rest = others;
     }
     let is_moderate = |x: &f64| x.abs() <= limits.largest;
-    if arrays.values().flatten().all(is_moderate) { Ok((arrays, tape.choices)) } else { Err(Skip::Overflow) }
+    if arrays.values().flatten().all(is_moderate) { Ok(arrays) } else { Err(Skip::Overflow) }
 }
 
 /// What the heads look at in the attended tokens.
@@ -288,7 +283,6 @@ impl Layer<'_> {
                 }
                 let own = Head { sizes, q, k, v, numbers, vectors, weights };
                 let mut row = Row::new(tape, self.meaning, own, self.limits);
-                row.energies_fit()?;
                 directions.extend(row.direction()?);
             }
             rows.push(write_back.iter().map(|row| tape.dot(row, &directions)).collect());

@@ -1,18 +1,18 @@
 //! Recipes as layers of candle: many in one crate, by the kernel and by tensor operations, with the gradients of all variables,
 //! beside the layer the evaluator makes of them.
 
-use crate::compare::Arrays;
+use crate::compare::{self, Arrays, differs};
+use crate::compiled::{ROUNDING, TOLERANCE, VAGUE};
 use crate::crates::{self, Crate};
 use crate::emitted::{Emitted, emitted};
 use crate::evaluate::Limits;
 use crate::failure::Failure;
-use crate::judge::{Expected, ROUNDING, Verdict};
 use crate::layer::{self, LayerPoint, Sight};
 use crate::meaning::Meaning;
 use crate::point::Sizes;
 use crate::random::Random;
-use crate::single::Spot;
 use crate::tally::Tally;
+use crate::tape::Rounding;
 use crate::tree::{Recipe, Statement};
 use crate::words::{OTHER_END, Reading, Words};
 use energyc::pipeline::Target;
@@ -20,6 +20,7 @@ use energyc::pipeline::Target;
 /// One sequence of four tokens, two heads of two components.
 const SIZES: Sizes = Sizes { queries: 4, tokens: 4, head: 2, model: 4, heads: 2 };
 const DRAWS: usize = 6;
+const REPETITIONS: usize = 2;
 
 /// A recipe with its layer.
 struct Subject<'a> {
@@ -33,8 +34,8 @@ struct Subject<'a> {
 /// What a layer is run on, and what is right.
 struct Case {
     point: LayerPoint,
-    expected: Expected,
-    spot: Spot,
+    expected: Arrays,
+    movement: Arrays,
 }
 
 /// Looks at recipes all at once; what is wrong with each.
@@ -114,20 +115,29 @@ fn dependencies(source: &str) -> String {
 
 fn case(subject: &Subject, random: &mut Random, tally: &mut Tally) -> Option<Case> {
     for _ in 0..DRAWS {
-        let spot = Spot::draw(random);
-        let mut point = LayerPoint::draw(&subject.meaning, SIZES, random);
-        spot.put_tokens(&mut point.z, SIZES.model);
-        let point = point.rounded();
-        let expected = Expected::of(random, &mut |nudge| match nudge {
-            None => layer::evaluate(subject.recipe, &subject.meaning, &point, Limits::SCALED, None),
-            Some((rounding, random)) => {
-                let point = point.nudged(ROUNDING, random);
-                layer::evaluate(subject.recipe, &subject.meaning, &point, Limits::NUDGED, Some(rounding))
+        let point = LayerPoint::draw(&subject.meaning, SIZES, random).rounded();
+        let with = |rounding| layer::evaluate(subject.recipe, &subject.meaning, &point, Limits::SINGLE, rounding);
+        let mut repeated = vec![];
+        let mut attempt = || {
+            let expected = with(None)?;
+            for _ in 0..REPETITIONS {
+                repeated.push(with(Some(Rounding::new(ROUNDING, random)))?);
             }
-        });
-        match expected {
-            Err(skip) => tally.skip(&format!("{skip:?}")),
-            Ok(expected) => return Some(Case { point, expected, spot }),
+            Ok(expected)
+        };
+        match attempt() {
+            Err(skip) => {
+                let skip: crate::evaluate::Skip = skip;
+                tally.skip(&format!("{skip:?}"));
+            }
+            Ok(expected) => {
+                let movement = compare::movement(&expected, &repeated);
+                if compare::is_vague(&expected, &movement, TOLERANCE, VAGUE) {
+                    tally.skip("IllConditioned");
+                    continue;
+                }
+                return Some(Case { point, expected, movement });
+            }
         }
     }
     None
@@ -331,26 +341,18 @@ fn check(subject: &Subject, case: &Case, paths: &[(&'static str, Arrays)], tally
         // Only the compiler's way of writing the energy says what is along q.
         tally.skip("a direction along a query of fixed length");
         let [(_, first), (_, second)] = paths else { return None };
-        let apart = case.expected.instead(first).judge(second);
-        return broken(apart, "candle against its tensor operations", case);
+        return differs(first, &case.movement, second, TOLERANCE).map(|difference| Failure::Wrong {
+            engine: "candle against its tensor operations".to_string(),
+            detail: difference.describe(),
+            output: difference.name,
+        });
     }
     for (path, got) in paths {
-        let verdict = case.expected.judge(got);
-        if let Verdict::Vague = verdict {
-            tally.skip("IllConditioned");
-            return None;
-        }
-        if let Some(failure) = broken(verdict, path, case) {
-            return Some(failure);
+        if let Some(difference) = differs(&case.expected, &case.movement, got, TOLERANCE) {
+            let detail = format!("{}\n    sight {:?}", difference.describe(), case.point.sight);
+            return Some(Failure::Wrong { engine: path.to_string(), output: difference.name, detail });
         }
     }
     tally.compared += 1;
     None
-}
-
-fn broken(verdict: Verdict, engine: &str, case: &Case) -> Option<Failure> {
-    let Verdict::Broken { is_finite, difference } = verdict else { return None };
-    let detail = format!("{}\n    sight {:?}, {}", difference.describe(), case.point.sight, case.spot);
-    let engine = if is_finite { engine.to_string() } else { format!("{engine}, not finite") };
-    Some(Failure::Wrong { engine, output: difference.name, detail })
 }

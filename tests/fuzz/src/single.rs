@@ -21,14 +21,14 @@ const POINTS: usize = 6;
 
 /// How large the tokens of a point are, and what is special about them.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot {
-    pub scale: f64,
-    pub place: Place,
+struct Spot {
+    scale: f64,
+    place: Place,
 }
 
 /// What is special about a point, beside its scale.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+enum Place {
     Ordinary,
     AllTokensEqual,
     OneHugeToken,
@@ -81,11 +81,11 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
 }
 
 impl Spot {
-    pub fn draw(random: &mut Random) -> Spot {
+    fn draw(random: &mut Random) -> Spot {
         Spot { scale: random.pick(&SCALES), place: random.pick(&PLACES) }
     }
 
-    pub fn put(self, point: &mut Point) {
+    fn put(self, point: &mut Point) {
         let width = point.sizes.head;
         [&mut point.q, &mut point.k, &mut point.v].into_iter().flatten().for_each(|x| *x *= self.scale);
         match self.place {
@@ -94,18 +94,6 @@ impl Spot {
             Place::OneHugeToken => make_huge(&mut point.k, width),
             Place::ZeroQuery => point.q.fill(0.0),
             Place::ZeroTokens => point.k.fill(0.0),
-        }
-    }
-
-    /// The same for a layer's tokens, which are queries as well; its variables stay.
-    pub fn put_tokens(self, z: &mut [f64], width: usize) {
-        z.iter_mut().for_each(|x| *x *= self.scale);
-        match self.place {
-            Place::Ordinary => {}
-            Place::AllTokensEqual => make_equal(z, width),
-            Place::OneHugeToken => make_huge(z, width),
-            Place::ZeroQuery => z[..width].fill(0.0),
-            Place::ZeroTokens => z.fill(0.0),
         }
     }
 }
@@ -156,7 +144,7 @@ fn at_point(
 }
 
 /// What is right at a point of one head.
-pub fn expected(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<Expected, Skip> {
+fn expected(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<Expected, Skip> {
     Expected::of(random, &mut |nudge| {
         let (outcome, choices) = match nudge {
             None => nudged(meaning, point, Limits::SCALED, None)?,
