@@ -6,7 +6,8 @@ use crate::emit::text;
 
 /// A kernel follows its plan line by line, also where a person would write less.
 const ALLOWED: &str = "#![allow(clippy::assign_op_pattern, clippy::borrow_deref_ref, clippy::double_parens, clippy::erasing_op)]\n\
-    #![allow(clippy::identity_op, clippy::let_and_return, clippy::manual_memcpy, clippy::needless_borrow)]\n";
+    #![allow(clippy::identity_op, clippy::let_and_return, clippy::manual_memcpy, clippy::needless_borrow)]\n\
+    #![allow(unused_parens)]\n";
 
 /// The derived rule, and what a manifest needs.
 pub fn header(derivation: &Derivation, dependencies: &str) -> String {
