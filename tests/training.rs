@@ -485,7 +485,8 @@ fn a_recipe_from_standard_input_is_kept() {
     let text = "recipe piped { local l1; global lse(T = 2); optimizer gd; values free; }\n";
     child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
     assert!(child.wait().expect("it ends").success());
-    let manifest = checkpoint::manifest(&checkpoint::find(&path.join("run")).expect("a checkpoint")).expect("a manifest");
+    let manifest =
+        checkpoint::manifest(&checkpoint::find(&path.join("run")).expect("a checkpoint")).expect("a manifest");
     assert_eq!(manifest.recipes, [text]);
 }
 
