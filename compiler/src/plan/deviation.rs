@@ -49,7 +49,15 @@ impl Lowering {
     }
 
     fn covariance_among(&self, terms: &[Id]) -> Option<(usize, usize, Covariance)> {
-        let mut pairs = (0..terms.len()).flat_map(|i| (0..terms.len()).map(move |j| (i, j))).filter(|(i, j)| i != j);
+        let places = |is_wanted: &dyn Fn(&[Id]) -> bool| -> Vec<usize> {
+            (0..terms.len()).filter(|i| is_wanted(&self.graph.factors(terms[*i]))).collect()
+        };
+        let means = places(&|factors| factors.iter().any(|id| self.summed_components(*id).is_some()));
+        if means.is_empty() {
+            return None;
+        }
+        let products = places(&|factors| !self.reductions(factors).is_empty());
+        let mut pairs = products.iter().flat_map(|i| means.iter().map(move |j| (*i, *j))).filter(|(i, j)| i != j);
         pairs.find_map(|(i, j)| Some((i, j, self.covariance(terms[i], terms[j])?)))
     }
 
