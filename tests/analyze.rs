@@ -73,8 +73,6 @@ fn shipped_recipes_have_the_shape_one_finds_by_hand() {
         ("softcap", Neither, Neither),
         // As `lp`: a valley at every token, a ridge between two.
         ("logcosh", Neither, Neither),
-        // log(1 + r²/c) bends up nearby and down beyond; with the norms put in, log of something affine.
-        ("cauchy", Neither, Concave),
         // The energies of the above; an optimizer changes nothing about them.
         ("momentum", Concave, Concave),
         ("nag", Concave, Concave),

@@ -15,7 +15,6 @@ pub struct Row<'a> {
 /// The parameters of a recipe that are numbers.
 pub fn params(recipe: &str) -> &'static [&'static str] {
     match recipe {
-        "cauchy" => &["T", "c"],
         "dense_memory" => &[],
         "huber" => &["T", "delta", "eta"],
         "huber_lse_nag" => &["T", "delta", "beta", "eta"],
@@ -36,8 +35,6 @@ pub fn initial(recipe: &str, param: &str, head: usize) -> f64 {
         ("b", "sigmoid_attention") => -6.0,
         ("c", "sink") => 0.0,
         ("c", "softcap") => 50.0,
-        ("c", "cauchy") => 2.0 * head as f64,
-        ("T", "cauchy") => 1.0,
         ("tau", _) => 0.01,
         ("beta", _) => 0.9,
         ("T", "linear" | "gated_linear" | "retention") => 1.0,
@@ -119,13 +116,6 @@ pub fn row(recipe: &str, row: &Row) -> (Vec<f64>, f64) {
             let energies: Vec<f64> = gaps.iter().map(|r| r.iter().map(log_cosh).sum()).collect();
             let (p, energy) = softmax(&energies, t);
             let pulls = row.values.iter().map(|v| minus(v, row.q).iter().map(|x| x.tanh()).collect::<Vec<f64>>());
-            (mean(&p, &pulls.collect::<Vec<_>>()), energy)
-        }
-        "cauchy" => {
-            let c = (row.param)("c");
-            let squares: Vec<f64> = gaps.iter().map(|r| dot(r, r)).collect();
-            let (p, energy) = softmax(&squares.iter().map(|x| (x / c).ln_1p()).collect::<Vec<_>>(), t);
-            let pulls = row.values.iter().zip(&squares).map(|(v, x)| scale(2.0 / (c + x), &minus(v, row.q)));
             (mean(&p, &pulls.collect::<Vec<_>>()), energy)
         }
         "l1" => powers(row, &gaps, t, 1.0),

@@ -17,7 +17,6 @@ macro_rules! shipped {
 }
 
 shipped! {
-    "cauchy"
     "dense_memory"
     "entmax15"
     "euclidean"

@@ -59,13 +59,16 @@ pub enum Verdict {
     },
 }
 
+/// How an evaluation is to be off, if at all.
+pub type Nudge<'a> = Option<(Rounding, &'a mut Random)>;
+
+/// What comes of one: the arrays, and a number for how things were chosen.
+pub type Evaluated = Result<(Arrays, u64), Skip>;
+
 impl Expected {
     /// The arrays at a point, evaluated as it is and nudged, each with how things were chosen. The evaluation is given what it
     /// nudges by.
-    pub fn of(
-        random: &mut Random,
-        evaluate: &mut dyn FnMut(Option<(Rounding, &mut Random)>) -> Result<(Arrays, u64), Skip>,
-    ) -> Result<Expected, Skip> {
+    pub fn of(random: &mut Random, evaluate: &mut dyn FnMut(Nudge) -> Evaluated) -> Result<Expected, Skip> {
         let (arrays, chosen) = evaluate(None)?;
         let mut nudged = vec![];
         for _ in 0..NUDGES {
