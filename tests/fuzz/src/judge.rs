@@ -33,7 +33,7 @@ use crate::tape::Rounding;
 pub const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// How often what the problem allows may go into an error: sums have several terms, and formulas several steps.
 pub const ALLOWED: f64 = 128.0;
-const SMALLEST: f64 = 1e-30;
+pub const SMALLEST: f64 = 1e-30;
 pub const VAGUE: f64 = 0.25;
 pub const NUDGES: usize = 4;
 
