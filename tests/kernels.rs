@@ -63,6 +63,11 @@ fn holds(case: &Case, env: &Env, visible: &Visible, what: &str, tolerance: f64) 
     let interpreted = run(&Interpreted::new(case.plan.clone()), &problem);
     let mut expected = case.reference(env);
     expected.retain(|name, _| compiled.contains_key(name));
+    // Taken as it is written, a formula may overflow in f64 where its value does not: then the plan in f64 stands in.
+    let planned = case.planned::<f64>(env, visible);
+    for (name, x) in expected.iter_mut().filter(|(_, x)| x.iter().any(|x| !x.is_finite())) {
+        x.clone_from(&planned[name]);
+    }
     assert!(compiled.values().flatten().all(|x| x.is_finite()), "{what}: not finite");
     agree(&format!("kernel, {what}"), &expected, &compiled, tolerance);
     agree(&format!("interpreter, {what}"), &expected, &interpreted, tolerance);
