@@ -40,7 +40,6 @@ shipped! {
     "qknorm"
     "retention"
     "sigmoid_attention"
-    "sink"
     "softcap"
     "softmax"
     "sparsemax"
