@@ -64,7 +64,8 @@ fn shipped_recipes_have_the_shape_one_finds_by_hand() {
         ("lp", Neither, Neither),
         // The same; with the norms put in the cases are x and δ√(2x) − δ²/2 of x = ρ² − q·k_i, concave with equal slopes.
         ("huber", Neither, Concave),
-        // −T Σ softplus(b + q·k/T): minus a convex function of something affine.
+        // −T log(exp(c) + Σ exp(q·k/T)) and −T Σ softplus(b + q·k/T): minus convex functions of something affine.
+        ("sink", Concave, Concave),
         ("sigmoid_attention", Concave, Concave),
         // −Σ [q·k]₊³/3: minus convex.
         ("dense_memory", Concave, Concave),

@@ -24,7 +24,7 @@ pub fn params(recipe: &str) -> &'static [&'static str] {
         "newton_light_exact" => &["T", "eps"],
         "qknorm" => &["T", "rho"],
         "sigmoid_attention" => &["T", "b"],
-        "softcap" => &["T", "c"],
+        "sink" | "softcap" => &["T", "c"],
         _ => &["T"],
     }
 }
@@ -33,6 +33,7 @@ pub fn params(recipe: &str) -> &'static [&'static str] {
 pub fn initial(recipe: &str, param: &str, head: usize) -> f64 {
     match (param, recipe) {
         ("b", "sigmoid_attention") => -6.0,
+        ("c", "sink") => 0.0,
         ("c", "softcap") => 50.0,
         ("tau", _) => 0.01,
         ("beta", _) => 0.9,
@@ -96,6 +97,11 @@ pub fn row(recipe: &str, row: &Row) -> (Vec<f64>, f64) {
             (mean(&p, &pulls.collect::<Vec<_>>()), energy)
         }
         // Softmax with one more token, which has the logit c and nothing to add.
+        "sink" => {
+            let energies = products.iter().map(|x| -x).chain([-t * (row.param)("c")]);
+            let (p, energy) = softmax(&energies.collect::<Vec<_>>(), t);
+            (mean(&p[..row.values.len()], &row.values), energy)
+        }
         "sigmoid_attention" => {
             let logits = products.iter().map(|x| (row.param)("b") + x / t);
             let weights: Vec<f64> = logits.clone().map(|x| 1.0 / (1.0 + (-x).exp())).collect();

@@ -40,6 +40,7 @@ shipped! {
     "qknorm"
     "retention"
     "sigmoid_attention"
+    "sink"
     "softcap"
     "softmax"
     "sparsemax"

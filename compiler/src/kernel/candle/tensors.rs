@@ -198,6 +198,11 @@ fn mapped(graph: &Graph, map: &Map, xs: &[Id]) -> TokenStream {
             let x = safe(&xs[0], 0.0);
             quote!(#x.exp()?)
         }
+        // A sum over nothing is 0, whose logarithm has no slope.
+        Map::Call(Func::Log) if graph[xs[0]].has(Axis::T) && !is_pair(&xs[0]) => {
+            let x = x(&xs[0]);
+            quote!(seen.rows_or(&#x, 1.0)?.log()?)
+        }
         Map::Call(Func::Log) => {
             let x = safe(&xs[0], 1.0);
             quote!(#x.log()?)

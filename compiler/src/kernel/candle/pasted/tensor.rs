@@ -188,7 +188,12 @@ impl Seen {
 
     /// x at queries that see something, 0 at others.
     pub fn rows(&self, x: &Tensor) -> Result<Tensor> {
-        choose(&self.rows, x, &number(0.0, x)?)
+        self.rows_or(x, 0.0)
+    }
+
+    /// x at queries that see something, a number at others.
+    pub fn rows_or(&self, x: &Tensor, other: f64) -> Result<Tensor> {
+        choose(&self.rows, x, &number(other, x)?)
     }
 
     /// Σ_n x.
