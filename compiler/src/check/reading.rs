@@ -14,7 +14,7 @@ use super::section::{Part, Sections};
 use super::term::{Bindings, Checker, Place, Scope, Value, is_over_sizes};
 use super::value::{Given, Purpose};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{Axis, Expr, Leaf, traverse};
+use crate::ir::{Axis, Expr, Leaf, Sign, traverse};
 use crate::syntax::ast::{self, Arg, Ident, Kind};
 use crate::syntax::print_expr;
 
@@ -48,18 +48,30 @@ pub fn review(library: &Library, visited: &BTreeSet<Key>, budget: &mut usize, di
         if visited.contains(&entry.key()) || library.is_endless(&entry) {
             continue;
         }
-        let mut checker = Checker::new(library, Findings::default(), *budget);
-        let site = entry.ingredient.name.span;
-        let mut scope = Scope::new(Place::Value);
-        let bindings = checker.bind(&entry, &[], site, &mut scope, Purpose::Review);
-        let part = Part { name: &entry.ingredient.name, args: &[], defined: None };
-        match entry.ingredient.kind {
-            Kind::Optimizer => drop(checker.program_of(&entry, &bindings, &Bindings::new(), site)),
-            Kind::Local | Kind::Global => drop(checker.whole_energy(&entry, &bindings, &Bindings::new(), part)),
-        }
+        // Nothing is known of the energies it will be given: it has to be right for some sign of theirs.
+        let of_any_sign = reviewed(library, &entry, Sign::Unknown, *budget);
+        let checker = match of_any_sign.diagnostics.is_empty() {
+            true => of_any_sign,
+            false => reviewed(library, &entry, Sign::Positive, *budget),
+        };
         *budget = checker.budget;
         diagnostics.extend(checker.diagnostics);
     }
+}
+
+/// An ingredient looked into by itself, with energies of a sign.
+fn reviewed<'a>(library: &'a Library<'a>, entry: &Entry<'a>, sign: Sign, budget: usize) -> Checker<'a> {
+    let mut checker = Checker::new(library, Findings::default(), budget);
+    checker.energy = inputs::energy(&[Axis::T, Axis::N], sign);
+    let site = entry.ingredient.name.span;
+    let mut scope = Scope::new(Place::Value);
+    let bindings = checker.bind(entry, &[], site, &mut scope, Purpose::Review);
+    let part = Part { name: &entry.ingredient.name, args: &[], defined: None };
+    match entry.ingredient.kind {
+        Kind::Optimizer => drop(checker.program_of(entry, &bindings, &Bindings::new(), site)),
+        Kind::Local | Kind::Global => drop(checker.whole_energy(entry, &bindings, &Bindings::new(), part)),
+    }
+    checker
 }
 
 impl<'a> Checker<'a> {

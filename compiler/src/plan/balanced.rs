@@ -5,7 +5,7 @@
 //!
 //! - The gradient of a temperature multiplies ∂s by the scores themselves, which are large where the temperature is small,
 //!   and nearly all of it cancels. Measured from the largest score, Σ_n ∂s c s = c Σ_n ∂s (s − max s), the tokens that
-//!   matter multiply numbers near 0.
+//!   matter multiply numbers near 0. Any other number y per token is measured from its mean, Σ_n ∂s y = Σ_n ∂s (y − Σ p y).
 //! - ∂s = p (∂p − D) subtracts two numbers that are equal where a token has all the weight. D comes from the direction,
 //!   ∂p from a sum over components; where that is a loop (and the forces are as steep as such energies are), their
 //!   rounding differs, and what is left over is taken back: ∂s − p Σ_n ∂s.
@@ -59,21 +59,32 @@ impl Lowering {
         Ok(self.graph.add(&[id, excess]))
     }
 
-    /// Σ_axis of factors that all have the axis, if they are ∂s and a multiple of s.
+    /// Σ_axis of factors that all have the axis, if they are ∂s and numbers per token.
     pub(super) fn centred(&mut self, axis: Axis, factors: &[Expr]) -> Result<Option<Id>, Unsupported> {
-        let Some((cotangent, kind, scores, multiple)) = self.multiple_of_scores(axis, factors) else {
+        let Some(Centred { cotangent, kind, scores, others, multiple }) = self.beside_cotangent(axis, factors) else {
             return Ok(None);
         };
         let cotangent = self.lower(&cotangent)?;
-        let scores = self.weights(&kind, &scores)?.scores;
-        let product = self.graph.mul(&[cotangent, scores]);
+        let weights = self.weights(&kind, &scores)?;
+        let Some(multiple) = multiple else {
+            let y = self.lower(&others)?;
+            let p = self.normalized(&weights);
+            let weighted = self.graph.mul(&[p, y]);
+            let mean = self.graph.fold(Fold::Sum, Axis::N, weighted);
+            let minus = self.graph.number(&rational::int(-1));
+            let mean = self.graph.mul(&[minus, mean]);
+            let deviation = self.graph.add(&[y, mean]);
+            let product = self.graph.mul(&[cotangent, deviation]);
+            return Ok(Some(self.graph.fold(Fold::Sum, Axis::N, product)));
+        };
+        let product = self.graph.mul(&[cotangent, weights.scores]);
         let sum = self.graph.fold(Fold::Sum, Axis::N, product);
         let multiple = self.lower(&multiple)?;
         Ok(Some(self.graph.mul(&[multiple, sum])))
     }
 
-    /// ∂s, the kind of weights, s along `N`, and c.
-    fn multiple_of_scores(&self, axis: Axis, factors: &[Expr]) -> Option<(Expr, Entropy, Expr, Expr)> {
+    /// ∂s and what it is multiplied by along the axis.
+    fn beside_cotangent(&self, axis: Axis, factors: &[Expr]) -> Option<Centred> {
         if axis.space != Space::Token || factors.iter().any(|f| f.axes().has_space(Space::Head)) {
             return None;
         }
@@ -82,14 +93,31 @@ impl Lowering {
             _ => None,
         };
         let (at, balanced) = factors.iter().enumerate().find_map(|(i, f)| Some((i, leaf_of(f)?)))?;
-        let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
         let at_n = |e: &Expr| traverse::rename(e, axis, Axis::N);
+        let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone());
+        let others = at_n(&Expr::mul(others));
         let is_varying = |f: &Expr| f.has_axis(Axis::N);
         let (varying, fixed): (Vec<Expr>, Vec<Expr>) = balanced.scores.factors().into_iter().partition(is_varying);
-        if varying.is_empty() || Expr::mul(varying) != at_n(&others) {
-            return None;
-        }
-        let multiple = Expr::mul(fixed).pow(&rational::int(-1));
-        Some((at_n(&factors[at]), balanced.kind.clone(), balanced.scores.clone(), multiple))
+        let is_multiple = !varying.is_empty() && Expr::mul(varying) == others;
+        let multiple = is_multiple.then(|| Expr::mul(fixed).pow(&rational::int(-1)));
+        Some(Centred {
+            cotangent: at_n(&factors[at]),
+            kind: balanced.kind.clone(),
+            scores: balanced.scores.clone(),
+            others,
+            multiple,
+        })
     }
+}
+
+/// Σ_n ∂s y.
+struct Centred {
+    cotangent: Expr,
+    /// The weights p of these scores s.
+    kind: Entropy,
+    scores: Expr,
+    /// y along `N`.
+    others: Expr,
+    /// c, if y is c s.
+    multiple: Option<Expr>,
 }

@@ -5,13 +5,13 @@
 //! Deviations x − x̄ are as small as the covariance. They are measured twice: x₀ = x − x̄ with the x̄ that was computed, and
 //! x₀ − Σ p x₀, which takes back what was lost of x̄. So they sum to 0 as well as their own size can tell.
 //!
-//! x = u·k is a number per pair, x̄ = u·(Σ p k) one per query, and p is κ w/Σ w, where κ is what dropout leaves of a pair. They are
+//! x is a number per pair and x̄ one per query, Σ p x or, for x = u·k, u·(Σ p k); p is κ w/Σ w, where κ is what dropout leaves of a pair. They are
 //! looked for among the terms of a sum. Where κ is not 1, p does not sum to 1: with ρ = Σ (1 − κ) w/Σ w, which is exactly 0 where
 //! nothing is dropped, what was lost of x̄ is Σ p x₀ − ρ x̄.
 
 use super::graph::{Fold, Id, Map, Misfit, Op};
 use super::lower::Lowering;
-use crate::ir::{Axis, Rational, rational};
+use crate::ir::{Axis, Rational, Role, rational};
 use num_traits::One;
 
 /// Σ_n of a tile, alone or times a vector of tokens.
@@ -31,7 +31,8 @@ struct Covariance {
     kept: Vec<Id>,
     others: Vec<Id>,
     mean: Vec<Id>,
-    value: Id,
+    /// The factors of x.
+    value: Vec<Id>,
     /// w, and 1/Σ w.
     raw: Id,
     inverse: Id,
@@ -52,7 +53,10 @@ impl Lowering {
         let places = |is_wanted: &dyn Fn(&[Id]) -> bool| -> Vec<usize> {
             (0..terms.len()).filter(|i| is_wanted(&self.graph.factors(terms[*i]))).collect()
         };
-        let means = places(&|factors| factors.iter().any(|id| self.summed_components(*id).is_some()));
+        let has_means = |factors: &[Id]| {
+            factors.iter().any(|id| self.summed_components(*id).is_some()) || self.reductions(factors).len() > 1
+        };
+        let means = places(&has_means);
         if means.is_empty() {
             return None;
         }
@@ -70,7 +74,8 @@ impl Lowering {
         let number = self.graph.factors(product).into_iter().filter(|id| matches!(self.graph[*id].op, Op::Number(_)));
         let number: Vec<Id> = number.collect();
         let products = self.reductions(&of_product);
-        of_means.iter().find_map(|inner| {
+        let of_numbers = || self.covariance_of_numbers(&number, &of_product, &of_means);
+        let of_vectors = of_means.iter().find_map(|inner| {
             let parts = self.summed_components(*inner)?;
             self.reductions(&parts).into_iter().find_map(|of_key| {
                 let row = without(&parts, &[of_key.id])?;
@@ -91,10 +96,46 @@ impl Lowering {
                     let raw = self.inverted_sum(inverse).filter(|_| rest.contains(&inverse))?;
                     let (rest, mean) = ([&number[..], &rest].concat(), vec![*inner, inverse]);
                     let (weights, kept) = (weights.clone(), without(&weights, &self.graph.factors(raw))?);
+                    let value = vec![value];
                     Some(Covariance { rest, key: own.key, weights, kept, others, mean, value, raw, inverse })
                 })
             })
+        });
+        of_vectors.or_else(of_numbers)
+    }
+
+    /// The same where x̄ is a sum over tokens itself, Σ w x/Σ w.
+    fn covariance_of_numbers(&self, number: &[Id], of_product: &[Id], of_means: &[Id]) -> Option<Covariance> {
+        let means = self.reductions(of_means);
+        let products = self.reductions(of_product);
+        let inverses = of_means.iter().filter_map(|id| Some((*id, self.inverted_sum(*id)?)));
+        inverses.into_iter().find_map(|(inverse, raw)| {
+            means.iter().filter(|of_x| of_x.key.is_none()).find_map(|of_x| {
+                products.iter().find_map(|own| {
+                    let tile = self.graph.factors(own.tile);
+                    let kept: Vec<Id> = tile.iter().copied().filter(|id| self.is_kept(*id)).collect();
+                    let weights = [self.graph.factors(raw), kept.clone()].concat();
+                    let value = without(&self.graph.factors(of_x.tile), &weights)?;
+                    let others = without(&without(&tile, &weights)?, &value)?;
+                    let wanted = [&weights[..], &others].concat();
+                    let of_others = without(of_means, &[of_x.id])?;
+                    let is_mean = |r: &&Reduction| r.key == own.key && same(&self.graph.factors(r.tile), &wanted);
+                    let mean = self.reductions(&of_others).iter().find(is_mean).copied()?;
+                    let rest = without(of_product, &[own.id])?;
+                    let left = without(&without(&of_others, &[mean.id])?, &rest)?;
+                    let is_whole = same(&left, &[inverse]) && rest.contains(&inverse) && !value.is_empty();
+                    let is_mixed = own.key.is_some() || !others.is_empty();
+                    let (rest, mean) = ([number, &rest].concat(), vec![of_x.id, inverse]);
+                    let found = Covariance { rest, key: own.key, weights, kept, others, mean, value, raw, inverse };
+                    (is_whole && is_mixed).then_some(found)
+                })
+            })
         })
+    }
+
+    /// Whether this is what dropout leaves of a pair.
+    fn is_kept(&self, id: Id) -> bool {
+        matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Kept)
     }
 
     fn centred_product(&mut self, found: Covariance) -> Result<Id, Misfit> {
@@ -102,6 +143,7 @@ impl Lowering {
         let graph = &mut self.graph;
         let minus = graph.number(&rational::int(-1));
         let minus_mean = graph.mul(&[&mean[..], &[minus]].concat());
+        let value = graph.mul(&value);
         let off = graph.add(&[value, minus_mean]);
         let weighted = graph.mul(&[&weights[..], &[off]].concat());
         let left_over = graph.fold(Fold::Sum, Axis::N, weighted);

@@ -80,7 +80,7 @@ pub(super) struct Weights {
     /// Scores minus the largest.
     pub(super) scores: Id,
     /// Weights up to the factor 1/`total`, which is there when they do not sum to one by themselves.
-    raw: Id,
+    pub(super) raw: Id,
     pub(super) total: Option<Id>,
 }
 
@@ -615,7 +615,8 @@ impl Lowering {
     // Constraints.
 
     /// The gradient of x and that of ρ, from the gradient y of ρ x/|x|:
-    /// ρ/|x| (y − x (x·y)/|x|²) and the sum of x·y/|x|.
+    /// ρ/|x| (y − x (x·y)/|x|²) and the sum of x·y/|x|. What rounding leaves of y along x is taken out once more: in one
+    /// dimension, it is all that is left.
     pub fn through_length(&mut self, vector: &Leaf, radius: &Expr, y: Id) -> Result<(Id, Id), Unsupported> {
         let x = self.graph.input(&super::unconstrained(vector));
         let radius = self.lower(radius)?;
@@ -629,8 +630,12 @@ impl Lowering {
         let [inverse, inverse_square] =
             [rational::ratio(-1, 2), rational::int(-1)].map(|r| self.graph.map(Map::Pow(r), &[square]));
         let minus = self.graph.number(&rational::int(-1));
-        let radial = self.graph.mul(&[minus, x, along, inverse_square]);
-        let across = self.graph.add(&[y, radial]);
+        let mut across = y;
+        for _ in 0..2 {
+            let along = sum_e(&mut self.graph, x, across);
+            let radial = self.graph.mul(&[minus, x, along, inverse_square]);
+            across = self.graph.add(&[across, radial]);
+        }
         let gradient = self.graph.mul(&[radius, inverse, across]);
         let length = self.graph.mul(&[along, inverse]);
         let length = match self.graph.axes(length).contains(Axis::T) {

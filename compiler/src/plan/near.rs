@@ -58,11 +58,28 @@ impl Lowering {
     }
 }
 
-/// x − 1, where that is a term less.
+/// x − 1, where that is a term less: 1 + y, or a quotient (c + y)/c.
 fn less_one(x: &Expr) -> Option<Expr> {
-    let Op::Add(terms) = x.op() else { return None };
-    terms.last()?.as_const().filter(|c| c.is_one())?;
-    Some(x.minus(&Expr::one()))
+    let factors = x.factors();
+    factors.iter().enumerate().find_map(|(at, sum)| {
+        let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, factor)| factor.clone());
+        let others = Expr::mul(others);
+        let terms: Vec<Expr> = summands(sum)?.into_iter().map(|term| term.times(&others)).collect();
+        let one = terms.iter().position(|term| term.as_const().is_some_and(One::is_one))?;
+        Some(Expr::add(terms.into_iter().enumerate().filter(|(i, _)| *i != one).map(|(_, term)| term)))
+    })
+}
+
+/// The terms of a sum, or the sums of the terms of what is summed along an axis.
+fn summands(x: &Expr) -> Option<Vec<Expr>> {
+    match x.op() {
+        Op::Add(terms) => Some(terms.clone()),
+        Op::Sum(axis, body) => match body.op() {
+            Op::Add(terms) => Some(terms.iter().map(|term| Expr::sum(*axis, term)).collect()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// `factor`·(e^`of` − 1) + `rest`.
@@ -135,6 +152,8 @@ mod tests {
         let (x, a) = (leaf("x", 0, Sign::Unknown), leaf("a", 1, Sign::Positive));
         let one = Expr::one();
         assert_eq!(lowered(&one.plus(&x.square()).log()), ["x^(2)", "log(1 + x1)"]);
+        let quotient = lowered(&a.plus(&x.square()).over(&a).log()).join("; ");
+        assert!(quotient.contains("log(1 + "), "{quotient}");
         let less = lowered(&a.times(&x.exp()).minus(&a)).join("; ");
         assert!(less.contains("exp(x) − 1") && !less.contains("-1 · a"), "{less}");
         // √(a² + x²) − a

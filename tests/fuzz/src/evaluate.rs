@@ -117,6 +117,11 @@ pub fn nudged(
     on_tapes(meaning, point, limits, &mut || Tape::nudging(rounding.as_mut().map(Rounding::split)))
 }
 
+/// Everything at a point where every operation is off by a rounding, and how things were chosen.
+pub fn roughly(meaning: &Meaning, point: &Point, limits: Limits, mut by: Rounding) -> Result<(Outcome, u64), Skip> {
+    on_tapes(meaning, point, limits, &mut || Tape::with(Some(by.split())))
+}
+
 /// Everything at a point, in an arithmetic that rounds by so much; no two calls give the same.
 pub fn rounded(
     meaning: &Meaning,

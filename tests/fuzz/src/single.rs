@@ -3,11 +3,11 @@
 
 use crate::catching::catching;
 use crate::compare;
-use crate::evaluate::{Limits, Skip, nudged};
+use crate::evaluate::{Limits, Skip, nudged, roughly};
 use crate::expansion;
 use crate::failure::Failure;
 use crate::interpreted::{Compiled, at_place, planned};
-use crate::judge::{Expected, ROUNDING, Verdict};
+use crate::judge::{Expected, ROUNDING, Verdict, Way};
 use crate::meaning::Meaning;
 use crate::point::Point;
 use crate::random::Random;
@@ -145,13 +145,14 @@ fn at_point(
 
 /// What is right at a point of one head.
 fn expected(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<Expected, Skip> {
-    Expected::of(random, &mut |nudge| {
-        let (outcome, choices) = match nudge {
-            None => nudged(meaning, point, Limits::SCALED, None)?,
-            Some((rounding, random)) => {
+    Expected::of(random, &mut |way| {
+        let (outcome, choices) = match way {
+            Way::Exact => nudged(meaning, point, Limits::SCALED, None)?,
+            Way::Nudged(rounding, random) => {
                 let point = point.nudged(ROUNDING, random);
                 nudged(meaning, &point, Limits::NUDGED, Some(rounding))?
             }
+            Way::Rounded(rounding) => roughly(meaning, point, Limits::NUDGED, rounding)?,
         };
         Ok((compare::arrays(&outcome), choices))
     })
