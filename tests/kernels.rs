@@ -50,7 +50,7 @@ fn run(engine: &dyn Engine, problem: &Problem) -> Values {
     let wide = |x: Vec<f32>| x.into_iter().map(f64::from).collect::<Vec<f64>>();
     let forward = engine.forward(problem);
     let mut values: Values = engine.backward(problem, &forward).into_iter().map(|(name, x)| (name, wide(x))).collect();
-    let of_energy = engine.energy_backward(problem, &forward);
+    let of_energy = engine.energy_backward(problem);
     values.extend(of_energy.into_iter().map(|(name, x)| (format!("{OF_ENERGY}{name}"), wide(x))));
     values.insert(DIRECTION.to_string(), wide(forward.out));
     values.insert(ENERGY.to_string(), wide(engine.energy(problem)));

@@ -69,7 +69,7 @@ pub struct Head<'v> {
 }
 
 /// A kind of numbers that plans are run in. The machine is compiled once for each, here, and not wherever it is used.
-pub trait Precision: Real {
+pub trait Number: Real {
     /// Runs a pass over one head.
     ///
     /// `input` finds an input by its leaf: arrays of the head, one number for parameters and sizes, the per-step factors
@@ -84,9 +84,9 @@ pub trait Precision: Real {
     );
 }
 
-macro_rules! precision {
+macro_rules! number {
     ($number:ty) => {
-        impl Precision for $number {
+        impl Number for $number {
             fn run_head<'a>(
                 graph: &Graph,
                 pass: &Pass,
@@ -100,8 +100,8 @@ macro_rules! precision {
         }
     };
 }
-precision!(f32);
-precision!(f64);
+number!(f32);
+number!(f64);
 
 fn run<'a, T: Real>(
     graph: &Graph,

@@ -104,14 +104,24 @@ pub enum Target {
     Candle,
 }
 
-/// Derivation → a plan that was run and computes what the formulas say. One that does not is refused.
+/// Derivation → a plan in the precision it takes.
+pub fn planned(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
+    Ok(case(derivation, options)?.plan)
+}
+
+/// The same of a plan that was run and computes what the formulas say. One that does not is refused.
 pub fn trusted_plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsupported> {
-    let plan = plan::plan(derivation, options)?;
-    let case = Case::of(derivation.clone(), plan, options);
+    let case = case(derivation, options)?;
     match verify::plan::disagreement(&case) {
         Some(place) => Err(Unsupported::Fault(format!("its plan does not compute what its formulas say: {place}"))),
         None => Ok(case.plan),
     }
+}
+
+fn case(derivation: &Derivation, options: &Options) -> Result<Case, Unsupported> {
+    let plan = plan::plan(derivation, options)?;
+    let (case, _) = verify::scales::in_precision(Case::of(derivation.clone(), plan, options));
+    Ok(case)
 }
 
 /// Recipe → Rust source.
@@ -127,5 +137,5 @@ pub fn compile(recipe: &Recipe, target: Target, options: &Options) -> Result<Str
 
 /// Recipe → the text of its plan.
 pub fn plan_text(recipe: &Recipe, options: &Options) -> Result<String, Unsupported> {
-    plan::plan(&derive::derive(recipe, options), options).map(|plan| plan::text::print(&plan))
+    planned(&derive::derive(recipe, options), options).map(|plan| plan::text::print(&plan))
 }

@@ -143,11 +143,11 @@ pub mod {name} {{
 {owned}            ]
         }}
 
-        fn energy_backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient> {{
+        fn energy_backward(&self, call: &Call) -> Vec<Gradient> {{
             let size = size(call);
             let mut gradients = kernel::EnergyGradients::new(&size);
             let given = (call.tensor)(GRAD_ENERGY);
-            kernel::energy_backward(&size, &visible(call), &inputs(call), given, own(saved), &mut gradients);
+            kernel::energy_backward(&size, &visible(call), &inputs(call), given, &mut gradients);
             vec![
 {owned_of_energy}            ]
         }}

@@ -2,6 +2,7 @@
 
 use super::names;
 use crate::ir::{Axis, Rational, Role, rational};
+use crate::plan::Precision;
 use crate::plan::graph::{Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
 use crate::plan::text::describe;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Context<'a> {
     pub graph: &'a Graph,
     pub pass: &'a Pass,
+    pub precision: Precision,
 }
 
 /// How names are read inside of a loop: the axis that lies side by side in a register, and, where several rows of the
@@ -52,6 +54,28 @@ pub fn note(text: &str) -> TokenStream {
 }
 
 impl Context<'_> {
+    /// What a maximum begins with.
+    pub fn lowest(&self) -> TokenStream {
+        let number = names::number(self.precision);
+        quote!(#number::NEG_INFINITY)
+    }
+
+    /// A rational number.
+    pub fn literal(&self, c: &Rational) -> TokenStream {
+        let x = self.signed(c);
+        if c.is_negative() { quote!((#x)) } else { x }
+    }
+
+    /// A number that stands by itself.
+    fn signed(&self, c: &Rational) -> TokenStream {
+        let size = c.to_f64().unwrap_or(0.0).abs();
+        let size = match self.precision {
+            Precision::Single => Literal::f32_unsuffixed(size as f32),
+            Precision::Double => Literal::f64_unsuffixed(size),
+        };
+        if c.is_negative() { quote!(-#size) } else { quote!(#size) }
+    }
+
     pub fn is_visibility(&self, id: Id) -> bool {
         matches!(&self.graph[id].op, Op::Input(leaf) if leaf.role == Role::Visible)
     }
@@ -157,7 +181,7 @@ impl Context<'_> {
     /// An operand as it is written in a formula: a number, a variable, a lane.
     fn operand(&self, id: Id, view: View) -> TokenStream {
         if let Op::Number(c) = &self.graph[id].op {
-            return literal(c);
+            return self.literal(c);
         }
         if self.is_visibility(id) {
             return quote!(1.0);
@@ -172,7 +196,7 @@ impl Context<'_> {
         match &self.graph[id].op {
             _ if self.is_inner(id, view) => x,
             Op::Number(c) => {
-                let x = signed(c);
+                let x = self.signed(c);
                 quote!(Lanes::all(simd, #x))
             }
             _ => quote!(Lanes::all(simd, #x)),
@@ -531,6 +555,7 @@ impl Context<'_> {
             let only = is_cut.then(|| quote!(.only(keep)));
             inside.extend(quote!(#value #only.store(#slice, at);));
         }
+        let lowest = self.lowest();
         for &id in &l.folds {
             let Op::Fold(fold, axis, of) = self.graph[id].op else { continue };
             let x = self.in_lanes(of, view);
@@ -551,8 +576,8 @@ impl Context<'_> {
                     after.extend(self.finish(id, quote!(#sum.sum())));
                 }
                 (true, Fold::Max) => {
-                    before.extend(quote!(let mut #sum = Lanes::all(simd, f32::NEG_INFINITY);));
-                    inside.extend(quote!(#sum = #x.or(keep, f32::NEG_INFINITY).larger(#sum);));
+                    before.extend(quote!(let mut #sum = Lanes::all(simd, #lowest);));
+                    inside.extend(quote!(#sum = #x.or(keep, #lowest).larger(#sum);));
                     after.extend(self.finish(id, quote!(#sum.largest())));
                 }
                 (false, _) => {
@@ -561,10 +586,10 @@ impl Context<'_> {
                 }
             }
         }
-        let keep = needs_mask.then(|| quote!(let keep = lanes::within(simd, at, #from, #to);));
+        let keep = needs_mask.then(|| quote!(let keep = Lanes::within(simd, at, #from, #to);));
         quote! {
             #before
-            for at in lanes::starts(simd, #from, #to) {
+            for at in Lanes::starts(simd, #from, #to) {
                 #loads
                 #maps
                 #keep
@@ -660,7 +685,7 @@ impl Context<'_> {
         };
         quote! {
             #numbers
-            for at in lanes::starts(simd, 0, head) {
+            for at in Lanes::starts(simd, 0, head) {
                 #(#lanes_loads)*
                 #maps
                 #result.store(&mut #target, at);
@@ -671,19 +696,6 @@ impl Context<'_> {
 
 fn product(x: &[TokenStream]) -> TokenStream {
     x.iter().cloned().reduce(|p, x| quote!(#p * #x)).unwrap_or(quote!(1.0))
-}
-
-/// A rational number as an f32.
-pub fn literal(c: &Rational) -> TokenStream {
-    let x = signed(c);
-    if c.is_negative() { quote!((#x)) } else { x }
-}
-
-/// A number that stands by itself.
-fn signed(c: &Rational) -> TokenStream {
-    let x = c.to_f64().unwrap_or(0.0) as f32;
-    let size = Literal::f32_unsuffixed(x.abs());
-    if x < 0.0 { quote!(-#size) } else { quote!(#size) }
 }
 
 /// x^r, total.

@@ -30,10 +30,11 @@ pub const DEPENDENCIES: &str = "gemm = { version = \"0.19\", features = [\"x86-v
      pulp = { version = \"0.22\", features = [\"x86-v4\"] }\nrayon = \"1\"\n";
 
 /// The primitives in the order they appear in a file.
-const PRIMITIVES: [(&str, &str); 15] = [
+const PRIMITIVES: [(&str, &str); 16] = [
     ("functions", include_str!("../primitives/functions.rs")),
     ("smooth", include_str!("../primitives/smooth.rs")),
     ("real", include_str!("../primitives/real.rs")),
+    ("double", include_str!("../primitives/double.rs")),
     ("lanes", include_str!("../primitives/lanes.rs")),
     ("panels", include_str!("../primitives/panels.rs")),
     ("blocks", include_str!("../primitives/blocks.rs")),

@@ -10,10 +10,18 @@ use crate::derive::Derivation;
 use crate::ir::{Axis, Func, Leaf, Role, Space};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Cotangent, Domain, Output, Pass, Place, Step};
-use crate::plan::{Passes, Plan};
+use crate::plan::{Passes, Plan, Precision};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeSet;
+
+/// The numbers of a precision.
+pub fn number(precision: Precision) -> TokenStream {
+    match precision {
+        Precision::Single => quote!(f32),
+        Precision::Double => quote!(f64),
+    }
+}
 
 /// The variable of a value.
 pub fn value(id: Id) -> Ident {
@@ -234,10 +242,11 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         let doc = format!(" {meant}{}{}", input_layout(leaf), starts.unwrap_or(""));
         quote! { #[doc = #doc] pub #name: &'a [f32] }
     });
+    let number = number(plan.precision);
     let saved_fields = saved_values(plan).into_iter().map(|id| {
         let id = &id;
         let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
-        quote! { #[doc = #doc] pub #name: Vec<f32> }
+        quote! { #[doc = #doc] pub #name: Vec<#number> }
     });
     let of_direction = gradients(&plan.tiles.backward, Cotangent::OfDirection);
     let of_energy = gradients(&plan.tiles.energy_backward, Cotangent::OfEnergy);
@@ -307,7 +316,7 @@ pub fn primitive(func: Func) -> Ident {
 /// The primitives a plan calls, in the order of the file.
 pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
     let ops = || plan.graph.nodes.iter().map(|node| &node.op);
-    let mut used = vec!["functions", "smooth", "real", "lanes", "blocks", "product"];
+    let mut used = vec!["functions", "smooth", "real", "double", "lanes", "blocks", "product"];
     if ops().any(|op| matches!(op, Op::Threshold(..))) {
         used.push("threshold");
     }
@@ -361,8 +370,8 @@ pub fn imports(plan: &Plan) -> TokenStream {
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*
         #[allow(unused_imports)]
-        use primitives::blocks::{aligned, both, groups, in_parallel, largest_block, next_block, part, parts, seen_by, shared, take};
-        use primitives::lanes::{self, Lanes, MOST_LANES};
+        use primitives::blocks::{aligned, both, groups, in_parallel, largest_block, next_block, narrowed, part, parts, seen_by, shared, take, widened};
+        use primitives::lanes::{self, MOST_LANES};
         #product
         #[allow(unused_imports)]
         use primitives::real::Real;

@@ -1,11 +1,11 @@
 //! A pass as two functions: one over all heads, which cuts the arrays, and one over a single head.
 
-use super::loops::{Context, literal};
+use super::loops::Context;
 use super::names;
 use super::steps;
 use super::triple;
 use crate::ir::{Axis, Leaf, Role};
-use crate::plan::Plan;
+use crate::plan::{Plan, Precision};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, PassKind, Place, Step, is_accumulated};
 use proc_macro2::{Ident, TokenStream};
@@ -13,7 +13,7 @@ use quote::{format_ident, quote};
 
 /// The functions of a pass.
 pub fn pass(plan: &Plan, pass: &Pass) -> TokenStream {
-    let context = Context { graph: &plan.graph, pass };
+    let context = Context { graph: &plan.graph, pass, precision: plan.precision_of(pass.kind) };
     let all = all_heads(plan, pass);
     let one = one_head(plan, &context);
     quote!(#all #one)
@@ -42,21 +42,37 @@ struct Share {
     is_written: bool,
     /// Whether all sequences of the batch have the same.
     is_of_batch: bool,
+    /// Whether it stays between the forward and the backward pass: all else is in single precision outside of the kernel.
+    is_saved: bool,
 }
 
 impl Share {
     fn read(name: Ident, from: TokenStream) -> Share {
-        Share { name, from, is_written: false, is_of_batch: false }
+        Share { name, from, is_written: false, is_of_batch: false, is_saved: false }
     }
     fn written(name: Ident, from: TokenStream) -> Share {
         Share { is_written: true, ..Share::read(name, from) }
     }
 }
 
-/// The saved values a pass reads or writes itself; a saved output is read from the output.
+/// The saved values a pass reads or writes itself.
 fn saved_here(pass: &Pass) -> Vec<Id> {
     let is_used = |id: &Id| pass.places.get(id).is_some_and(|p| matches!(p, Place::Saved(_)));
     pass.saved.iter().copied().filter(is_used).collect()
+}
+
+/// The saved values that are outputs as well, and written there.
+fn saved_outputs(pass: &Pass) -> Vec<Id> {
+    let is_output = |id: &Id| matches!(pass.places.get(id), Some(Place::Output(_)));
+    pass.saved.iter().copied().filter(|id| pass.is_saving && is_output(id)).collect()
+}
+
+/// The saved outputs that every head saves itself: outside of it they have lost half of their digits.
+fn saved_apart(plan: &Plan, pass: &Pass) -> Vec<Id> {
+    match plan.precision_of(pass.kind) {
+        Precision::Single => vec![],
+        Precision::Double => saved_outputs(pass),
+    }
 }
 
 fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
@@ -71,10 +87,11 @@ fn shares(plan: &Plan, pass: &Pass) -> Vec<Share> {
         };
         shares.push(Share { is_of_batch: leaf.role == Role::Param, ..Share::read(name, from) });
     }
-    for id in saved_here(pass) {
+    for id in saved_here(pass).into_iter().chain(saved_apart(plan, pass)) {
         let name = names::saved(id);
         let from = quote!(saved.#name);
-        shares.push(if pass.is_saving { Share::written(name, from) } else { Share::read(name, from) });
+        let share = if pass.is_saving { Share::written(name, from) } else { Share::read(name, from) };
+        shares.push(Share { is_saved: true, ..share });
     }
     for output in &pass.outputs {
         let from = match pass.kind.cotangent() {
@@ -124,9 +141,9 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
     let given = pass.kind.cotangent().map(names::cotangent);
     let cotangent = given.as_ref().map(|name| quote!(#name: &[f32]));
     let saved = match pass.kind {
-        PassKind::Energy => None,
         PassKind::Forward => Some(quote!(saved: &mut Saved)),
-        _ => Some(quote!(saved: &Saved)),
+        PassKind::Backward => Some(quote!(saved: &Saved)),
+        PassKind::Energy | PassKind::Constants | PassKind::EnergyBackward | PassKind::EnergyConstants => None,
     };
     let target = match pass.kind.cotangent().map(names::gradients_type) {
         None => quote!(out: &mut [f32]),
@@ -152,14 +169,19 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
             }
         }
     });
-    let resized = saved_here(pass).into_iter().filter(|_| pass.is_saving).map(|id| {
+    let doc = match plan.precision_of(pass.kind) {
+        Precision::Single => doc.to_string(),
+        Precision::Double => format!("{doc} Computed in double precision."),
+    };
+    let written_saved = saved_here(pass).into_iter().chain(saved_apart(plan, pass));
+    let resized = written_saved.filter(|_| pass.is_saving).map(|id| {
         let (name, length) = (names::saved(id), names::share(Domain::of(plan.graph.axes(id))));
         quote!(saved.#name.resize(heads * #length, 0.0);)
     });
     // A direction that later passes read again is written once, as the output.
-    let is_output = |id: &&Id| matches!(pass.places.get(id), Some(Place::Output(_)));
-    let copied = pass.saved.iter().filter(|_| pass.is_saving).filter(is_output).map(|id| {
-        let (name, shares) = (names::saved(*id), format_ident!("{}_parts", names::output(&pass.outputs[0])));
+    let apart = saved_apart(plan, pass);
+    let copied = saved_outputs(pass).into_iter().filter(|id| !apart.contains(id)).map(|id| {
+        let (name, shares) = (names::saved(id), format_ident!("{}_parts", names::output(&pass.outputs[0])));
         quote! {
             drop(#shares);
             saved.#name.clear();
@@ -199,15 +221,19 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let pass = context.pass;
     let head = head_type(pass);
     let shares = shares(plan, pass);
+    let number = names::number(context.precision);
     let share_fields = shares.iter().map(|s| {
         let name = &s.name;
-        if s.is_written { quote!(#name: &'a mut [f32]) } else { quote!(#name: &'a [f32]) }
+        let number = if s.is_saved { number.clone() } else { quote!(f32) };
+        if s.is_written { quote!(#name: &'a mut [#number]) } else { quote!(#name: &'a [#number]) }
     });
     let parameters: Vec<Ident> = numbers(plan, pass).iter().map(names::input).collect();
     let share_names: Vec<&Ident> = shares.iter().map(|s| &s.name).collect();
-    let room = room(plan, pass);
-    let cuts = cuts(plan, pass);
-    let sizes = sizes(plan, pass);
+    let room = room(plan, context);
+    let cuts = cuts(plan, context);
+    let sizes = sizes(context);
+    let inside = inside(plan, context);
+    let outside = outside(plan, context);
     let start = start(context);
     let steps = |list: &[Step]| -> TokenStream { list.iter().map(|step| steps::step(context, step)).collect() };
     let (before, rows, after) = (steps(&pass.before), steps(&pass.rows), steps(&pass.after));
@@ -257,7 +283,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             #(#share_fields,)*
             #(#parameters: f32,)*
             #dropout_fields
-            workspace: &'a mut [f32],
+            workspace: &'a mut [#number],
         }
 
         impl #head<'_> {
@@ -275,18 +301,67 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             #[allow(clippy::needless_range_loop, clippy::let_and_return, clippy::manual_clamp)]
             fn with_simd<S: pulp::Simd>(self, simd: S) {
                 let #head { size, visible, #(#share_names,)* #(#parameters,)* #dropout_names workspace } = self;
+                type Lanes<S> = lanes::Lanes<S, #number>;
                 let head = size.head;
                 #sizes
                 #cuts
+                #inside
                 #start
                 #before
                 #turned
                 #blocks
                 #after
                 #ends
+                #outside
             }
         }
     }
+}
+
+/// The shares that are in single precision outside of the head and in double precision in it.
+fn converted(plan: &Plan, context: &Context) -> Vec<Share> {
+    match context.precision {
+        Precision::Single => vec![],
+        Precision::Double => shares(plan, context.pass).into_iter().filter(|share| !share.is_saved).collect(),
+    }
+}
+
+fn outside_name(share: &Share) -> Ident {
+    format_ident!("outside_{}", share.name)
+}
+
+/// What is read becomes as precise as what is computed, and what is written gets a place of its own.
+fn inside(plan: &Plan, context: &Context) -> TokenStream {
+    let arrays = converted(plan, context).into_iter().map(|share| {
+        let (name, outside) = (&share.name, outside_name(&share));
+        match share.is_written {
+            false => quote!(let #name = widened(&mut rest, #name);),
+            true => quote! {
+                let #outside = #name;
+                let #name = take(&mut rest, #outside.len());
+                #name.fill(0.0);
+            },
+        }
+    });
+    let numbers = numbers(plan, context.pass).into_iter().filter(|_| context.precision == Precision::Double);
+    let numbers = numbers.map(|leaf| {
+        let name = names::input(&leaf);
+        quote!(let #name = f64::from(#name);)
+    });
+    arrays.chain(numbers).collect()
+}
+
+/// What was written goes out.
+fn outside(plan: &Plan, context: &Context) -> TokenStream {
+    let saved = saved_apart(plan, context.pass).into_iter().map(|id| {
+        let (name, array) = (names::saved(id), context.array(id));
+        quote!(#name.copy_from_slice(#array);)
+    });
+    let written = converted(plan, context).into_iter().filter(|share| share.is_written).map(|share| {
+        let (name, outside) = (&share.name, outside_name(&share));
+        quote!(narrowed(#name, #outside);)
+    });
+    saved.chain(written).collect()
 }
 
 /// Which buffers a pass has, with their lengths in terms of the block.
@@ -324,9 +399,15 @@ fn buffers(plan: &Plan, pass: &Pass) -> Vec<(Ident, TokenStream)> {
     all
 }
 
-fn room(plan: &Plan, pass: &Pass) -> TokenStream {
+fn room(plan: &Plan, context: &Context) -> TokenStream {
+    let pass = context.pass;
     let lengths: Vec<TokenStream> = buffers(plan, pass).into_iter().map(|(_, length)| length).collect();
-    if lengths.is_empty() {
+    let arrays = converted(plan, context).into_iter().map(|share| {
+        let name = share.name;
+        quote!(self.#name.len())
+    });
+    let all: Vec<TokenStream> = lengths.iter().cloned().chain(arrays).collect();
+    if all.is_empty() {
         return quote!(0);
     }
     let block = needs_block(pass, &lengths);
@@ -335,7 +416,7 @@ fn room(plan: &Plan, pass: &Pass) -> TokenStream {
     quote! {
         #size
         #block
-        #(#lengths)+*
+        #(#all)+*
     }
 }
 
@@ -355,9 +436,10 @@ fn needs_block(pass: &Pass, lengths: &[TokenStream]) -> TokenStream {
     }
 }
 
-fn cuts(plan: &Plan, pass: &Pass) -> TokenStream {
+fn cuts(plan: &Plan, context: &Context) -> TokenStream {
+    let pass = context.pass;
     let buffers = buffers(plan, pass);
-    if buffers.is_empty() {
+    if buffers.is_empty() && converted(plan, context).is_empty() {
         return quote!();
     }
     let lengths: Vec<TokenStream> = buffers.iter().map(|(_, length)| length.clone()).collect();
@@ -372,9 +454,10 @@ fn cuts(plan: &Plan, pass: &Pass) -> TokenStream {
 }
 
 /// The sizes of the language, where a formula mentions them.
-fn sizes(plan: &Plan, pass: &Pass) -> TokenStream {
+fn sizes(context: &Context) -> TokenStream {
+    let number = names::number(context.precision);
     let mut code = TokenStream::new();
-    for leaf in names::inputs_of(&plan.graph, pass).iter().filter(|leaf| leaf.role == Role::Size) {
+    for leaf in names::inputs_of(context.graph, context.pass).iter().filter(|leaf| leaf.role == Role::Size) {
         let name = names::input(leaf);
         let value = match &*leaf.name {
             "N" => quote!(size.tokens),
@@ -382,7 +465,7 @@ fn sizes(plan: &Plan, pass: &Pass) -> TokenStream {
             "H" => quote!(size.heads),
             _ => quote!(size.heads * size.head),
         };
-        code.extend(quote!(let #name = #value as f32;));
+        code.extend(quote!(let #name = #value as #number;));
     }
     code
 }
@@ -390,6 +473,7 @@ fn sizes(plan: &Plan, pass: &Pass) -> TokenStream {
 /// Sums over queries start at 0; inputs that are numbers get the names of their values.
 fn start(context: &Context) -> TokenStream {
     let pass = context.pass;
+    let number = names::number(context.precision);
     let mut code = TokenStream::new();
     for (id, place) in &pass.places {
         let node = &context.graph[*id];
@@ -401,7 +485,7 @@ fn start(context: &Context) -> TokenStream {
         }
         let array = context.array(*id);
         code.extend(match (Domain::of(node.axes), place) {
-            (Domain::Scalar, Place::Buffer(..)) => quote!(let mut #array = 0.0f32;),
+            (Domain::Scalar, Place::Buffer(..)) => quote!(let mut #array: #number = 0.0;),
             _ => quote!(#array.fill(0.0);),
         });
     }
@@ -411,8 +495,8 @@ fn start(context: &Context) -> TokenStream {
     }
     if pass.rows.iter().any(|s| is_node(context, s, |op| matches!(op, Op::Solve { .. }))) {
         code.extend(quote! {
-            let mut dense = vec![0.0f32; head * head];
-            let (mut side, mut other) = (vec![0.0f32; head], vec![0.0f32; head]);
+            let mut dense: Vec<#number> = vec![0.0; head * head];
+            let (mut side, mut other): (Vec<#number>, Vec<#number>) = (vec![0.0; head], vec![0.0; head]);
         });
     }
     code
@@ -514,7 +598,7 @@ fn ends(context: &Context) -> TokenStream {
         let own = names::output(output);
         match (&context.graph[output.id].op, pass.places.get(&output.id)) {
             (Op::Number(c), _) => {
-                let c = literal(c);
+                let c = context.literal(c);
                 code.extend(quote!(#own.fill(#c);));
             }
             (Op::Input(leaf), _) => {

@@ -150,10 +150,10 @@ fn node(context: &Context, id: Id) -> TokenStream {
             }
         }
         Op::Total(x) => {
-            let x = context.array(*x);
+            let (x, number) = (context.array(*x), names::number(context.precision));
             match context.pass.places.get(&id) {
-                Some(crate::plan::schedule::Place::Buffer(..)) => quote!(#out = #x.iter().sum::<f32>();),
-                _ => quote!(#out[0] = #x.iter().sum::<f32>();),
+                Some(crate::plan::schedule::Place::Buffer(..)) => quote!(#out = #x.iter().sum::<#number>();),
+                _ => quote!(#out[0] = #x.iter().sum::<#number>();),
             }
         }
         Op::Input(_) | Op::Number(_) | Op::Map(..) | Op::Fold(..) => quote!(),
@@ -196,7 +196,10 @@ fn solve(context: &Context, id: Id, matrix: &[Entry], right: Id) -> TokenStream 
 /// Adds Σ_n w x yᵀ.
 fn moment(context: &Context, w: Id, x: Id, y: Id) -> TokenStream {
     let weight = match context.is_visibility(w) {
-        true => quote!(1.0f32),
+        true => {
+            let number = names::number(context.precision);
+            quote!((1.0 as #number))
+        }
         false => {
             let array = context.array(w);
             quote!(#array[r * pitch + n - keys.start])

@@ -8,6 +8,7 @@
 use super::loops::{Context, View};
 use super::names;
 use crate::ir::Axis;
+use crate::plan::Precision;
 use crate::plan::graph::{Fold, Graph, Id, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Step};
 use proc_macro2::{Ident, TokenStream};
@@ -15,7 +16,8 @@ use quote::{format_ident, quote};
 
 /// The vectors of tokens that a pass keeps in panels.
 pub fn in_panels(graph: &Graph, pass: &Pass) -> Vec<Id> {
-    let context = Context { graph, pass };
+    // Where vectors lie is the same in every precision.
+    let context = Context { graph, pass, precision: Precision::default() };
     let mut ids: Vec<Id> = Vec::new();
     for step in &pass.rows {
         if let Step::Loop(l) = step
@@ -119,6 +121,7 @@ impl Context<'_> {
         let (mut starts, mut ends) = (TokenStream::new(), TokenStream::new());
         components.extend(self.shared_definitions(l, shared, |id| has(id, Axis::E)));
         components.extend(views.map(|view| self.row_definitions(l, view, |id| has(id, Axis::E))));
+        let lowest = self.lowest();
         for &id in &l.folds {
             let Op::Fold(fold, _, x) = self.graph[id].op else { continue };
             for view in views {
@@ -127,7 +130,7 @@ impl Context<'_> {
                     Fold::Sum => (quote!(0.0), self.added(&quote!(#sum), x, view)),
                     Fold::Max => {
                         let x = self.in_lanes(x, view);
-                        (quote!(f32::NEG_INFINITY), quote!(#x.larger(#sum)))
+                        (quote!(#lowest), quote!(#x.larger(#sum)))
                     }
                 };
                 let slice = self.slice(id, l.domain, view, true);
@@ -146,7 +149,7 @@ impl Context<'_> {
                     let (from, to) = (seen.start.saturating_sub(first), seen.end.saturating_sub(first));
                     #(#middle)*
                     #vectors
-                    for part in lanes::starts(simd, from, to.min(MOST_LANES)) {
+                    for part in Lanes::starts(simd, from, to.min(MOST_LANES)) {
                         let at = first - keys.start + part;
                         #lanes
                         #starts
@@ -175,13 +178,14 @@ impl Context<'_> {
     fn across(&self, l: &Loop) -> TokenStream {
         let view = |row| View { inner: Some(Axis::E), row };
         let outer = self.numbers(l, view(None), |d| d == Domain::Scalar);
+        let lowest = self.lowest();
         let starts = l.folds.iter().map(|&id| {
             let (array, row) = (self.array(id), self.row(id));
             match Domain::of(self.graph.axes(id)) {
                 Domain::RowVector => {
                     let nothing = match self.graph[id].op {
                         Op::Fold(Fold::Max, ..) => {
-                            quote!(if visible[block.start + r].is_empty() { 0.0 } else { f32::NEG_INFINITY })
+                            quote!(if visible[block.start + r].is_empty() { 0.0 } else { #lowest })
                         }
                         _ => quote!(0.0),
                     };
@@ -273,6 +277,7 @@ impl Context<'_> {
         let shared = self.shared_definitions(l, views[0], |id| has(id, Axis::N));
         let maps = views.iter().map(|&view| self.row_definitions(l, view, |id| has(id, Axis::N)));
         let (mut before, mut inside, mut after) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
+        let lowest = self.lowest();
         for &id in &l.folds {
             let Op::Fold(fold, _, x) = self.graph[id].op else { continue };
             if Domain::of(self.graph.axes(id)) == Domain::RowVector {
@@ -288,7 +293,7 @@ impl Context<'_> {
                                 let own = #slice;
                                 Lanes::load(simd, own, at).larger(#sum).store(own, at);
                             };
-                            (quote!(f32::NEG_INFINITY), quote!(#x.larger(#sum)), end)
+                            (quote!(#lowest), quote!(#x.larger(#sum)), end)
                         }
                     };
                     before.extend(quote!(let mut #sum = Lanes::all(simd, #start);));
@@ -305,7 +310,7 @@ impl Context<'_> {
         }
         quote! {
             #(#middle)*
-            for at in lanes::starts(simd, 0, head) {
+            for at in Lanes::starts(simd, 0, head) {
                 #of_head
                 #maps_of_head
                 #(#of_rows)*

@@ -15,7 +15,7 @@ use super::lower::{Lowering, Unsupported};
 use super::schedule::reachable;
 use crate::calculus::Meaning;
 use crate::derive::{Backward, Derivation};
-use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, Space, rational, traverse};
+use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, Sign, Space, rational, traverse};
 use std::collections::BTreeSet;
 
 /// The cotangent of some weights' scores, which sums to 0 over the tokens of a row.
@@ -98,7 +98,9 @@ impl Lowering {
         let others = at_n(&Expr::mul(others));
         let is_varying = |f: &Expr| f.has_axis(Axis::N);
         let (varying, fixed): (Vec<Expr>, Vec<Expr>) = balanced.scores.factors().into_iter().partition(is_varying);
-        let is_multiple = !varying.is_empty() && Expr::mul(varying) == others;
+        // What is divided by must not be 0 anywhere.
+        let is_safe = |f: &Expr| f.as_const().is_some() || f.sign() == Sign::Positive;
+        let is_multiple = !varying.is_empty() && fixed.iter().all(is_safe) && Expr::mul(varying) == others;
         let multiple = is_multiple.then(|| Expr::mul(fixed).pow(&rational::int(-1)));
         Some(Centred {
             cotangent: at_n(&factors[at]),

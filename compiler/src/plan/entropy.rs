@@ -7,12 +7,11 @@
 //! V(s) is opened to H + Σ p s, the simplifier lets Σ p s meet what it cancels with, however that is written, and H is
 //! closed again as V(s) − Σ p s, which lowering knows.
 
-use super::graph::{Fold, Id, Map};
-use super::lower::{Lowering, Unsupported};
+use super::graph::{Fold, Graph, Id, Map};
+use super::lower::{Lowering, Unsupported, Weights};
 use crate::derive::{Derivation, hide};
 use crate::ir::{Axis, Entropy, Expr, Func, Leaf, Op, Role, Sign, Space, rational, traverse};
 use crate::simplify::{Options, Simplified, simplify};
-use num_traits::One;
 
 /// V(s) of some term.
 struct Maximum {
@@ -82,36 +81,45 @@ impl Lowering {
     /// H(p) of the weights of scores along `N`.
     fn entropy(&mut self, kind: &Entropy, scores: &Expr) -> Result<Id, Unsupported> {
         let weights = self.weights(kind, scores)?;
-        let p = self.normalized(&weights);
+        Ok(self.entropy_of_weights(kind, &weights))
+    }
+
+    /// H(p) as a sum over tokens that is exactly 0 where a token has all the weight.
+    pub(super) fn entropy_of_weights(&mut self, kind: &Entropy, weights: &Weights) -> Id {
+        let p = self.normalized(weights);
         let graph = &mut self.graph;
-        let mut sum_of_powers = |r: &rational::Rational| {
-            let power = graph.map(Map::Pow(r.clone()), &[p]);
-            graph.fold(Fold::Sum, Axis::N, power)
+        let [one, minus] = [1, -1].map(|c| graph.number(&rational::int(c)));
+        let sum = |graph: &mut Graph, factors: &[Id]| {
+            let product = graph.mul(factors);
+            graph.fold(Fold::Sum, Axis::N, product)
         };
-        Ok(match (kind, weights.total) {
+        match (kind, weights.total) {
+            // (1 − Σ p^α) / (α(α − 1)) = Σ p (1 − p^(α−1)) / (α(α − 1)).
             (Entropy::Tsallis(alpha), _) => {
-                let powers = sum_of_powers(alpha);
-                let c = (alpha * (alpha - rational::int(1))).recip();
-                let [one, minus] = [c.clone(), -c].map(|c| graph.number(&c));
-                let powers = graph.mul(&[minus, powers]);
-                graph.add(&[one, powers])
+                let power = graph.map(Map::Pow(alpha - rational::int(1)), &[p]);
+                let power = graph.mul(&[minus, power]);
+                let rest = graph.add(&[one, power]);
+                let total = sum(graph, &[p, rest]);
+                let c = graph.number(&(alpha * (alpha - rational::int(1))).recip());
+                graph.mul(&[c, total])
             }
+            // 1 − ‖p‖_γ = Σ p (1 − ‖p‖_γ).
             (Entropy::Norm(gamma), _) => {
-                let powers = sum_of_powers(gamma);
+                let power = graph.map(Map::Pow(gamma.clone()), &[p]);
+                let powers = graph.fold(Fold::Sum, Axis::N, power);
                 let norm = graph.map(Map::Pow(gamma.recip()), &[powers]);
-                let [one, minus] = [1, -1].map(|c| graph.number(&rational::int(c)));
                 let norm = graph.mul(&[minus, norm]);
-                graph.add(&[one, norm])
+                let rest = graph.add(&[one, norm]);
+                sum(graph, &[p, rest])
             }
+            // log Σ exp(s) − Σ p s.
             (Entropy::Shannon, total) => {
                 let total = total.unwrap_or_else(|| unreachable!("exponentials have a sum"));
                 let log = graph.map(Map::Call(Func::Log), &[total]);
-                let product = graph.mul(&[p, weights.scores]);
-                let linear = graph.fold(Fold::Sum, Axis::N, product);
-                let minus = graph.number(&-rational::Rational::one());
+                let linear = sum(graph, &[p, weights.scores]);
                 let linear = graph.mul(&[minus, linear]);
                 graph.add(&[log, linear])
             }
-        })
+        }
     }
 }

@@ -532,34 +532,17 @@ impl Lowering {
         let shift = self.lower(&w.shift)?;
         let value = match (kind, w.total) {
             (Entropy::Shannon, Some(total)) => self.graph.map(Map::Call(Func::Log), &[total]),
-            (Entropy::Tsallis(alpha), _) => {
-                // Σ p s + (1 − Σ p^α) / (α(α − 1)).
+            (Entropy::Tsallis(_) | Entropy::Norm(_), _) => {
+                // Σ p s + H(p).
                 let p = self.normalized(&w);
-                let [linear, powers] = self.moments(p, w.scores, alpha);
-                let c = (alpha * (alpha - Rational::one())).recip();
-                let [one, minus] = [c.clone(), -c].map(|c| self.graph.number(&c));
-                let powers = self.graph.mul(&[minus, powers]);
-                self.graph.add(&[linear, one, powers])
-            }
-            (Entropy::Norm(gamma), _) => {
-                // Σ p s + 1 − ‖p‖_γ.
-                let p = self.normalized(&w);
-                let [linear, powers] = self.moments(p, w.scores, gamma);
-                let norm = self.graph.map(Map::Pow(gamma.recip()), &[powers]);
-                let [one, minus] = [1, -1].map(|c| self.graph.number(&rational::int(c)));
-                let norm = self.graph.mul(&[minus, norm]);
-                self.graph.add(&[linear, one, norm])
+                let product = self.graph.mul(&[p, w.scores]);
+                let linear = self.graph.fold(Fold::Sum, Axis::N, product);
+                let entropy = self.entropy_of_weights(kind, &w);
+                self.graph.add(&[linear, entropy])
             }
             (Entropy::Shannon, None) => unreachable!("exponentials have a sum"),
         };
         Ok(self.graph.add(&[w.top, shift, value]))
-    }
-
-    /// Σ p s and Σ p^r.
-    fn moments(&mut self, p: Id, scores: Id, r: &Rational) -> [Id; 2] {
-        let product = self.graph.mul(&[p, scores]);
-        let power = self.graph.map(Map::Pow(r.clone()), &[p]);
-        [product, power].map(|x| self.graph.fold(Fold::Sum, Axis::N, x))
     }
 
     pub(super) fn normalized(&mut self, weights: &Weights) -> Id {

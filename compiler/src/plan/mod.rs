@@ -37,10 +37,31 @@ use lower::Lowering;
 use schedule::{Domain, Output, Pass, PassKind, reachable, schedule};
 use std::collections::BTreeSet;
 
+/// What a kernel computes with between its inputs and its outputs, which are numbers of single precision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precision {
+    #[default]
+    Single,
+    /// Where single precision would lose more digits than the problem does.
+    Double,
+}
+
+impl Precision {
+    /// The kind of numbers in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Precision::Single => "single precision",
+            Precision::Double => "double precision",
+        }
+    }
+}
+
 /// Everything a kernel computes for one recipe.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub name: String,
+    /// What the direction and its gradients are computed with.
+    pub precision: Precision,
     pub graph: Graph,
     /// The passes block by block of queries, which serve every mask.
     pub tiles: Passes,
@@ -92,6 +113,30 @@ impl Plan {
         [&self.tiles].into_iter().chain(&self.scans).flat_map(Passes::all)
     }
 
+    /// What a pass computes with. The energy and what belongs to it, a difference of large numbers as often as not, and gradients
+    /// of numbers that nobody learns take double precision whatever the direction takes.
+    pub fn precision_of(&self, kind: PassKind) -> Precision {
+        match kind {
+            PassKind::Forward | PassKind::Backward => self.precision,
+            PassKind::Energy | PassKind::EnergyBackward => Precision::Double,
+            PassKind::Constants | PassKind::EnergyConstants => Precision::Double,
+        }
+    }
+
+    /// The arrays and numbers a pass is given; masks and dropout are not among them.
+    pub fn inputs_of(&self, pass: &Pass) -> Vec<&Leaf> {
+        let saved = pass.saved.iter().copied();
+        let (roots, given): (BTreeSet<Id>, BTreeSet<Id>) = match pass.is_saving {
+            true => (pass.outputs.iter().map(|o| o.id).chain(saved).collect(), BTreeSet::new()),
+            false => (pass.outputs.iter().map(|o| o.id).collect(), saved.collect()),
+        };
+        let of = |id: Id| match &self.graph[id].op {
+            Op::Input(leaf) if !matches!(leaf.role, Role::Visible | Role::Kept) => Some(leaf),
+            _ => None,
+        };
+        reachable(&self.graph, &roots, &given).into_iter().filter_map(of).collect()
+    }
+
     /// The passes for a mask: scans where there are scans, nothing is dropped and every query's tokens follow a course.
     pub fn passes_for(&self, visible: &[Visible], is_dropping: bool) -> &Passes {
         let has_course = |v: &Visible| Course::of(v.intervals(), v.tokens(), self.graph.has_decay()).is_some();
@@ -138,6 +183,7 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsuppo
     let scans = scans.and_then(|passes| passes.by_scans(&graph));
     let plan = Plan {
         name: recipe.name.clone(),
+        precision: Precision::default(),
         tiles,
         scans,
         cotangents: [backward.cotangent, energy_backward.cotangent],
@@ -176,27 +222,28 @@ fn passes(
     let mut of_energy = gradient_outputs(lowering, recipe, of_energy)?;
     let given = row_values(&lowering.graph, out.id);
     checked(|| validate::graph(&lowering.graph))?;
-    for outputs in [&mut learned, &mut fixed, &mut of_energy] {
+    // The energy's passes read nothing of the forward pass: they have a precision of their own.
+    let alone = BTreeSet::new();
+    for (outputs, given) in [(&mut learned, &given), (&mut fixed, &alone), (&mut of_energy, &alone)] {
         let roots: Vec<Id> = outputs.iter().map(|o| o.id).collect();
-        let merged = merge::merge(&mut lowering.graph, &roots, &given)?;
+        let merged = merge::merge(&mut lowering.graph, &roots, given)?;
         for (output, id) in outputs.iter_mut().zip(merged) {
             *output = lowering.output(&output.name, id, output.domain)?;
         }
     }
     checked(|| validate::graph(&lowering.graph))?;
     let graph = &lowering.graph;
-    let later: BTreeSet<Id> = [&learned, &fixed, &of_energy].into_iter().flatten().map(|o| o.id).collect();
-    // What later passes read of what the forward pass has computed.
-    let needed = reachable(graph, &later, &given);
+    // What the backward pass reads of what the forward pass has computed.
+    let needed = reachable(graph, &learned.iter().map(|o| o.id).collect(), &given);
     let saved: Vec<Id> = given.into_iter().filter(|id| needed.contains(id)).collect();
     let (fixed_of_energy, learned_of_energy) = of_energy.into_iter().partition(is_fixed);
     let passes = Passes {
         forward: schedule(graph, PassKind::Forward, vec![out], &saved, true)?,
         energy: schedule(graph, PassKind::Energy, vec![energy], &[], true)?,
         backward: schedule(graph, PassKind::Backward, learned, &saved, false)?,
-        constants: schedule(graph, PassKind::Constants, fixed, &saved, false)?,
-        energy_backward: schedule(graph, PassKind::EnergyBackward, learned_of_energy, &saved, false)?,
-        energy_constants: schedule(graph, PassKind::EnergyConstants, fixed_of_energy, &saved, false)?,
+        constants: schedule(graph, PassKind::Constants, fixed, &[], false)?,
+        energy_backward: schedule(graph, PassKind::EnergyBackward, learned_of_energy, &[], false)?,
+        energy_constants: schedule(graph, PassKind::EnergyConstants, fixed_of_energy, &[], false)?,
     };
     checked(|| passes.all().into_iter().try_for_each(|pass| validate::pass(graph, pass)))?;
     Ok(passes)

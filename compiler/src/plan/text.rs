@@ -9,14 +9,16 @@ use std::fmt::Write;
 pub fn print(plan: &Plan) -> String {
     let mut text = format!("plan {}\n", plan.name);
     for pass in plan.passes().filter(|pass| !pass.outputs.is_empty()) {
-        print_pass(&plan.graph, pass, &mut text);
+        print_pass(plan, pass, &mut text);
     }
     text
 }
 
-fn print_pass(graph: &Graph, pass: &Pass, text: &mut String) {
+fn print_pass(plan: &Plan, pass: &Pass, text: &mut String) {
+    let graph = &plan.graph;
     let names = |ids: &[Id]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(text, "\n{}{}", pass.kind, if pass.is_scan { " by scans" } else { "" });
+    let way = if pass.is_scan { " by scans" } else { "" };
+    let _ = writeln!(text, "\n{}{way}, in {}", pass.kind, plan.precision_of(pass.kind).words());
     if !pass.saved.is_empty() {
         let _ = writeln!(text, "    {} {}", if pass.is_saving { "saves" } else { "reads" }, names(&pass.saved));
     }

@@ -8,7 +8,7 @@
 //!   loop? Sums over queries are there only after all of them.
 //! - Does a buffer still hold what is read from it, where several values share it?
 
-use super::Plan;
+use super::{Plan, Precision};
 use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, TILE, TRIPLE};
 use super::lower::Unsupported;
 use super::schedule::{Domain, Loop, Pass, PassKind, Place, Step, loop_domain, sums_queries, writes};
@@ -75,6 +75,13 @@ impl Deref for Valid {
     type Target = Plan;
     fn deref(&self) -> &Plan {
         &self.0
+    }
+}
+
+impl Valid {
+    /// The same plan, computed in this precision.
+    pub fn in_precision(self, precision: Precision) -> Valid {
+        Valid(Plan { precision, ..self.0 })
     }
 }
 

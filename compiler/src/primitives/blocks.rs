@@ -3,6 +3,7 @@
 use super::lanes::MOST_LANES;
 use std::cell::Cell;
 use std::ops::Range;
+use std::thread::LocalKey;
 
 /// The lengths of a kernel's arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,29 +88,47 @@ pub fn shared(rows: [usize; 2], [a, b]: [Range<usize>; 2]) -> (Range<usize>, [(u
 }
 
 /// Part `i` of an array that is cut into `count` equal parts.
-pub fn part(array: &[f32], i: usize, count: usize) -> &[f32] {
+pub fn part<T>(array: &[T], i: usize, count: usize) -> &[T] {
     let length = array.len() / count.max(1);
     &array[i * length..(i + 1) * length]
 }
 
 /// The same for an array that is written.
-pub fn parts(array: &mut [f32], count: usize) -> impl Iterator<Item = &mut [f32]> {
+pub fn parts<T>(array: &mut [T], count: usize) -> impl Iterator<Item = &mut [T]> {
     let length = (array.len() / count.max(1)).max(1);
     array.chunks_mut(length)
 }
 
 thread_local! {
     /// Buffers live as long as their thread: pages that were touched once stay warm.
-    static WORKSPACE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+    static SINGLE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+    static DOUBLE: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
+}
+
+/// Numbers of which every thread has a workspace.
+pub trait Stored: Copy + Default + 'static {
+    fn workspace() -> &'static LocalKey<Cell<Vec<Self>>>;
+}
+
+impl Stored for f32 {
+    fn workspace() -> &'static LocalKey<Cell<Vec<f32>>> {
+        &SINGLE
+    }
+}
+
+impl Stored for f64 {
+    fn workspace() -> &'static LocalKey<Cell<Vec<f64>>> {
+        &DOUBLE
+    }
 }
 
 /// Runs tasks in parallel, each with a workspace of its own.
-pub fn in_parallel<T: Send>(tasks: Vec<T>, run: impl Fn(T, &mut Vec<f32>) + Sync) {
+pub fn in_parallel<T: Send, N: Stored>(tasks: Vec<T>, run: impl Fn(T, &mut Vec<N>) + Sync) {
     use rayon::prelude::*;
     tasks.into_par_iter().with_max_len(1).for_each(|task| {
-        let mut workspace = WORKSPACE.take();
+        let mut workspace = N::workspace().take();
         run(task, &mut workspace);
-        WORKSPACE.set(workspace);
+        N::workspace().set(workspace);
     });
 }
 
@@ -117,10 +136,10 @@ pub fn in_parallel<T: Send>(tasks: Vec<T>, run: impl Fn(T, &mut Vec<f32>) + Sync
 const LINE: usize = 64;
 
 /// So many entries of a workspace, from the start of a line on: what a register loads or stores lies in one line.
-pub fn aligned(workspace: &mut Vec<f32>, room: usize) -> &mut [f32] {
-    let spare = LINE / size_of::<f32>();
+pub fn aligned<N: Stored>(workspace: &mut Vec<N>, room: usize) -> &mut [N] {
+    let spare = LINE / size_of::<N>();
     if workspace.len() < room + spare {
-        workspace.resize(room + spare, 0.0);
+        workspace.resize(room + spare, N::default());
     }
     let start = workspace.as_ptr().align_offset(LINE).min(spare);
     &mut workspace[start..start + room]
@@ -128,8 +147,20 @@ pub fn aligned(workspace: &mut Vec<f32>, room: usize) -> &mut [f32] {
 
 /// Cuts the next buffer off a workspace.
 #[inline(always)]
-pub fn take<'a>(rest: &mut &'a mut [f32], length: usize) -> &'a mut [f32] {
+pub fn take<'a, T>(rest: &mut &'a mut [T], length: usize) -> &'a mut [T] {
     let (buffer, left) = std::mem::take(rest).split_at_mut(length);
     *rest = left;
     buffer
+}
+
+/// A buffer with the same numbers in double precision.
+pub fn widened<'a>(rest: &mut &'a mut [f64], array: &[f32]) -> &'a [f64] {
+    let wide = take(rest, array.len());
+    wide.iter_mut().zip(array).for_each(|(y, x)| *y = f64::from(*x));
+    wide
+}
+
+/// The same numbers in single precision.
+pub fn narrowed(wide: &[f64], array: &mut [f32]) {
+    array.iter_mut().zip(wide).for_each(|(y, x)| *y = *x as f32);
 }

@@ -13,8 +13,8 @@ const MOST_TOKENS: usize = 8192;
 const TOGETHER: usize = 16;
 
 /// The matrix: turned around, with the tokens of a component side by side, or the vectors as they are.
-pub struct Columns<'a> {
-    entries: &'a [f32],
+pub struct Columns<'a, T> {
+    entries: &'a [T],
     strides: Strides,
 }
 
@@ -30,9 +30,9 @@ pub fn room(queries: usize, tokens: usize, head: usize) -> usize {
     if is_worth_it { pitch(tokens) * head } else { 0 }
 }
 
-impl<'a> Columns<'a> {
+impl<'a, T: Copy> Columns<'a, T> {
     /// The columns of some vectors; `room` is as long as [`room`] says.
-    pub fn new(vectors: &'a [f32], head: usize, room: &'a mut [f32]) -> Columns<'a> {
+    pub fn new(vectors: &'a [T], head: usize, room: &'a mut [T]) -> Columns<'a, T> {
         if room.is_empty() {
             return Columns { entries: vectors, strides: Strides::columns(head) };
         }
@@ -47,7 +47,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The matrix from one token on.
-    pub fn from(&self, token: usize) -> (&[f32], Strides) {
+    pub fn from(&self, token: usize) -> (&[T], Strides) {
         (&self.entries[token * self.strides.column..], self.strides)
     }
 }

@@ -5,6 +5,7 @@
 pub mod blocks;
 pub mod columns;
 pub mod decay;
+pub mod double;
 pub mod dropout;
 pub mod functions;
 pub mod heads;

@@ -10,10 +10,10 @@ pub fn length(tokens: usize, head: usize) -> usize {
 
 /// Puts vectors into panels: component e of token n goes to place n mod [`MOST_LANES`] of row e of its panel. Places
 /// that no token has are 0.
-pub fn fill(vectors: &[f32], head: usize, panels: &mut [f32]) {
+pub fn fill<T: Copy + Default>(vectors: &[T], head: usize, panels: &mut [T]) {
     for (panel, vectors) in panels.chunks_exact_mut(MOST_LANES * head).zip(vectors.chunks(MOST_LANES * head)) {
         if vectors.len() < panel.len() {
-            panel.fill(0.0);
+            panel.fill(T::default());
         }
         for (place, vector) in vectors.chunks_exact(head).enumerate() {
             for (row, x) in panel.chunks_exact_mut(MOST_LANES).zip(vector) {

@@ -6,7 +6,7 @@ use super::slopes::value;
 use crate::calculus;
 use crate::check::{Recipe, inputs};
 use crate::derive::{self, Backward, Derivation, EnergyBackward};
-use crate::interpret::{Head, HeadDropout, HeadSize, Precision};
+use crate::interpret::{Head, HeadDropout, HeadSize, Number};
 use crate::ir::eval::{Env, Sizes, evaluate_all};
 use crate::ir::sample::Random;
 use crate::ir::tensor::Tensor;
@@ -235,13 +235,13 @@ impl Case {
     }
 
     /// The same by the plan interpreter, with the passes its mask asks for.
-    pub fn planned<T: Precision>(&self, env: &Env, visible: &Visible) -> Values {
+    pub fn planned<T: Number>(&self, env: &Env, visible: &Visible) -> Values {
         let passes = self.plan.passes_for(std::slice::from_ref(visible), self.dropout.is_some());
         self.planned_by::<T>(passes, env, visible)
     }
 
     /// The same by given passes.
-    pub fn planned_by<T: Precision>(&self, passes: &Passes, env: &Env, visible: &Visible) -> Values {
+    pub fn planned_by<T: Number>(&self, passes: &Passes, env: &Env, visible: &Visible) -> Values {
         let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = passes;
         let size = head_size(env);
         let inputs: BTreeMap<String, Vec<T>> =

@@ -19,7 +19,7 @@
 //! | `descent` | a small step of the optimizer lowers F_h |
 //! | `awkward points` | nothing is infinite or undefined where formulas like to break |
 //! | `plan …` | every pass of the plan, as it will run, computes what the formulas say |
-//! | `single precision` | f32 loses no more digits than the problem does, at inputs from 1 to 10⁴ |
+//! | `precision` | what runs loses no more digits than the problem does, at inputs from 10⁻³ to 10⁴ |
 //! | `kernel …` | so does what runs it in single precision, where somebody hands it over |
 
 mod awkward;
@@ -35,7 +35,7 @@ pub mod plan;
 mod precondition;
 mod report;
 pub mod samples;
-mod scales;
+pub(crate) mod scales;
 mod simplified;
 pub mod slopes;
 pub(crate) mod steady;
@@ -62,8 +62,8 @@ pub fn verify(recipe: &Recipe, options: &Options) -> Report {
 fn planned(derivation: &Derivation, options: &Options) -> Vec<Line> {
     match crate::plan::plan(derivation, options) {
         Ok(found) => {
-            let case = chain::Case::of(derivation.clone(), found, options);
-            plan::lines(&case).into_iter().chain([scales::line(&case)]).collect()
+            let (case, single) = scales::in_precision(chain::Case::of(derivation.clone(), found, options));
+            plan::lines(&case).into_iter().chain([scales::line(&case, single)]).collect()
         }
         Err(why) => {
             let reason = format!("there is no plan: {why}");

@@ -1,117 +1,199 @@
-//! Digits: what single precision makes of inputs of all sizes.
+//! Digits: what a plan makes of inputs of all sizes, and which precision that takes.
 //!
-//! The plan runs in f32 and in f64 with inputs scaled by 1 … 10⁴. What may get lost is what the problem itself loses: the
-//! f64 result is computed again at inputs that are off by a rounding of f32, and an error may be so many times larger than
-//! that movement and than the rounding of what the result is made of. More is a loss, and is named with its place. A value
-//! that is too large for f32 is nobody's loss: it is told apart.
+//! The plan runs in f32 and in f64 with inputs scaled by 10⁻³ … 10⁴, and at awkward places: all tokens equal, one huge, a query
+//! or tokens that are 0. What may get lost is what the problem itself loses: the f64 result is computed again at inputs that
+//! are off by a rounding of f32, and an error may be so many times larger than that movement and than the rounding of the
+//! result. A plan that loses more, or whose numbers leave the range of f32 on the way to a result that does not, is computed
+//! in double precision. A value that is too large for f32 is nobody's loss: it is told apart.
 //!
 //! Where one token has all the weight, gradients are differences of numbers that are nearly equal, and the digits of these
-//! count: those of ∂F/∂x are F/x, those of ∂⟨g, out⟩/∂x are out/x, times F where x changes the weights.
+//! count: those of ∂F/∂x are F/x, those of ∂⟨g, out⟩/∂x are out/x, times F where x changes the weights. So it is where the
+//! gradient of a vector vanishes because tokens are equal, have one component or are alone. Elsewhere, at inputs up to 1, only its own
+//! digits count.
+//!
+//! The energy, its gradients, and gradients of numbers that nobody learns do not count for the choice: they are always computed
+//! in double precision ([`crate::plan::Plan::precision_of`]).
 
 use super::chain::{Case, DIRECTION, ENERGY, OF_ENERGY, Values};
 use super::report::{Line, Outcome};
 use crate::check::inputs;
+use crate::check::recipe::ParamValue;
 use crate::interpret::HeadSize;
 use crate::ir::eval::Env;
 use crate::ir::sample::nudged_by;
-use crate::plan::unconstrained;
+use crate::plan::{Precision, unconstrained};
 use crate::primitives::visible::Visible;
 
-pub const LINE: &str = "single precision";
+pub const LINE: &str = "precision";
 
-const SCALES: [f64; 5] = [1.0, 10.0, 100.0, 1e3, 1e4];
-const NAMES: [&str; 5] = ["1", "10", "10²", "10³", "10⁴"];
-const SIZE: HeadSize = HeadSize { queries: 5, tokens: 7, head: 4 };
-/// A loss counts where it is seen in most of the draws: a single one may sit on a kink.
-const DRAWS: u64 = 3;
+const SCALES: [(f64, &str); 8] = [
+    (1e-3, "10⁻³"),
+    (1e-2, "10⁻²"),
+    (0.1, "10⁻¹"),
+    (1.0, "1"),
+    (10.0, "10"),
+    (100.0, "10²"),
+    (1e3, "10³"),
+    (1e4, "10⁴"),
+];
+
+/// Inputs up to this size leave all tokens some weight.
+const ORDINARY: f64 = 1.0;
+/// Larger ones are not made a hundred times as large.
+const LARGE: f64 = 100.0;
+
+/// What is special about a sample, beside its scale.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Ordinary,
+    EqualTokens,
+    HugeToken,
+    ZeroQuery,
+    ZeroTokens,
+}
+
+impl Place {
+    fn words(self) -> &'static str {
+        match self {
+            Place::Ordinary => "",
+            Place::EqualTokens => ", all tokens equal",
+            Place::HugeToken => ", one token a hundred times as large",
+            Place::ZeroQuery => ", q = 0",
+            Place::ZeroTokens => ", k = 0",
+        }
+    }
+}
+
+/// (queries, tokens, d_h) and the place of every sample of a scale, what says most first.
+const SAMPLES: [((usize, usize, usize), Place); 9] = [
+    ((3, 5, 3), Place::Ordinary),
+    ((3, 5, 3), Place::EqualTokens),
+    ((4, 4, 2), Place::HugeToken),
+    ((5, 7, 4), Place::Ordinary),
+    ((4, 6, 1), Place::Ordinary),
+    ((3, 5, 3), Place::ZeroQuery),
+    ((3, 5, 2), Place::ZeroTokens),
+    ((1, 1, 2), Place::Ordinary),
+    ((2, 4, 1), Place::HugeToken),
+];
+
 /// Half the distance of two numbers of f32 around 1.
 const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// How often what the problem allows may go into an error: sums have several terms, and formulas several steps.
-const ALLOWED: f64 = 128.0;
+const ALLOWED: f64 = 96.0;
+/// How often the result is computed at inputs nearby.
+const NUDGES: u64 = 3;
+/// What moves by more than this part of itself is no place to look.
+const VAGUE: f64 = 1e-3;
 /// Results below are as good as 0.
 const SMALLEST: f64 = 1e-30;
-/// Inputs up to this size are ordinary: what is not finite there is a mistake.
-const ORDINARY: f64 = 1.0;
-/// Plans of more values are run at fewer places, and beyond that not at all.
-const LONG: usize = 2_000;
+/// Values that are computed for one scale; longer plans are run on fewer samples.
+const WORK: usize = 2_000;
+/// Longer ones are not looked at: they take the digits they can get.
 const TOO_LONG: usize = 10_000;
 
-/// What one array came to.
+/// What one array came to: the error and what is allowed, both relative to the array's largest entry.
 enum Judged {
-    /// The relative error, and the one that the problem allows.
-    Right(f64, f64),
-    /// The relative error, and the one that the problem allows.
-    Lost(f64, f64),
+    Kept { error: f64 },
+    /// Finite, where a rounding of the inputs leaves nothing of the result.
+    Vague,
+    Lost { error: f64, allowed: f64 },
     NotFinite,
     /// The true value is no number of f32.
     TooLarge,
 }
 
-/// The plan in f32 against itself in f64.
-pub fn line(case: &Case) -> Line {
-    let values = case.plan.graph.nodes.len();
-    if values > TOO_LONG {
-        let detail = "the plan in f32 against f64, at inputs of all sizes".to_string();
-        let reason = "the formulas are too long to look at a sample".to_string();
+/// What came of all samples of a plan in a precision.
+#[derive(Default)]
+pub struct Measured {
+    /// The largest error at every scale.
+    errors: Vec<f64>,
+    /// The first thing that is lost at every scale that has one, in words.
+    lost: Vec<String>,
+    too_large_from: Option<&'static str>,
+    samples: usize,
+}
+
+/// The case with its plan in the precision it takes, and what single precision makes of it; nothing is known of a plan that is
+/// too long.
+pub fn in_precision(mut case: Case) -> (Case, Option<Measured>) {
+    let single = measured(&case, Precision::Single);
+    let precision = match &single {
+        Some(measured) if measured.lost.is_empty() => Precision::Single,
+        _ => Precision::Double,
+    };
+    case.plan = case.plan.in_precision(precision);
+    (case, single)
+}
+
+/// What the plan makes of inputs of all sizes, in its precision.
+pub fn line(case: &Case, single: Option<Measured>) -> Line {
+    let Some(single) = single else {
+        let detail = "what runs, at inputs times 10⁻³ to 10⁴ and at awkward places".to_string();
+        let reason = "the formulas are too long to look at a sample; they are computed in double precision".to_string();
         return Line { name: LINE, detail, outcome: Outcome::Inconclusive { reason } };
-    }
-    let most_draws = if values > LONG { 1 } else { DRAWS };
-    let visible = Visible::causal(SIZE.queries, SIZE.tokens);
-    let mut digits: Vec<String> = Vec::new();
-    let mut lost: Vec<String> = Vec::new();
-    let (mut too_large_from, mut is_mistaken) = (None, false);
-    // The error that is the largest part of what is allowed, and that.
-    let (mut worst, mut allowed) = (0.0f64, ALLOWED * ROUNDING);
-    for (scale, name) in SCALES.into_iter().zip(NAMES) {
-        let draws: Vec<Vec<(String, Judged)>> =
-            (0..most_draws).map(|draw| judged(case, &visible, scale, draw)).collect();
-        let all = || draws.iter().flatten();
-        if all().any(|(_, judged)| matches!(judged, Judged::TooLarge)) {
-            too_large_from.get_or_insert(name);
-        }
-        let error = all().fold(0.0f64, |error, (_, judged)| match judged {
-            Judged::Right(own, _) | Judged::Lost(own, _) => error.max(*own),
-            Judged::NotFinite => f64::INFINITY,
-            Judged::TooLarge => error,
-        });
-        for (_, judged) in all() {
-            match judged {
-                Judged::Right(own, most) | Judged::Lost(own, most) if own * allowed > worst * most => {
-                    (worst, allowed) = (*own, *most);
-                }
-                Judged::NotFinite => worst = f64::INFINITY,
-                _ => {}
-            }
-        }
-        digits.push(format!("{:.1}", (-error.log10()).clamp(0.0, 7.2)));
-        let is_bad = |judged: &Judged| matches!(judged, Judged::Lost(..) | Judged::NotFinite);
-        let most =
-            |array: &str| 2 * all().filter(|(of, judged)| of == array && is_bad(judged)).count() > most_draws as usize;
-        if let Some((array, judged)) = all().find(|(array, judged)| is_bad(judged) && most(array)) {
-            let place = format!("{} at inputs of {name}", words(array));
-            lost.push(match judged {
-                Judged::Lost(own, allowed) => {
-                    let digits = |error: f64| format!("{:.1}", (-error.log10()).max(0.0));
-                    format!("{place} has {} digits where {} could be right", digits(*own), digits(*allowed))
-                }
-                _ => format!("{place} is not finite"),
-            });
-            is_mistaken |= matches!(judged, Judged::NotFinite) && scale <= ORDINARY;
-        }
-    }
+    };
+    let why = single.lost.first().map(|lost| format!(", since in single precision {lost}")).unwrap_or_default();
+    let found = match case.plan.precision {
+        Precision::Single => single,
+        Precision::Double => measured(case, Precision::Double).unwrap_or_default(),
+    };
+    let digits: Vec<String> = found.errors.iter().map(|e| format!("{:.1}", (-e.log10()).clamp(0.0, 7.2))).collect();
     let mut detail = format!(
-        "the plan in f32 against f64, inputs times 1, 10, 10², 10³, 10⁴: {} digits are right",
+        "computed in {}{why}; at inputs times 10⁻³ … 10⁴, {} digits are right",
+        case.plan.precision.words(),
         digits.join(", ")
     );
-    if let Some(name) = too_large_from {
+    if let Some(name) = found.too_large_from {
         detail.push_str(&format!("; from {name} on some values are too large for f32 by themselves"));
     }
-    let outcome = match lost.is_empty() {
-        true => Outcome::Pass { error: worst, tolerance: allowed },
-        false if is_mistaken => Outcome::Fail { error: worst, tolerance: allowed, where_: lost.join("; ") },
-        false => Outcome::Warning { reason: lost.join("; ") },
+    let outcome = match found.lost.is_empty() {
+        true if found.samples == 0 => {
+            Outcome::Inconclusive { reason: "no sample has values that formulas agree on".to_string() }
+        }
+        true => Outcome::Pass { error: found.errors.iter().copied().fold(0.0, f64::max), tolerance: 1.0 },
+        false => Outcome::Warning { reason: found.lost.join("; ") },
     };
     Line { name: LINE, detail, outcome }
+}
+
+/// The plan in a precision: f32 beside f64, or f64 beside the formulas. Nothing for a plan that is too long.
+fn measured(case: &Case, precision: Precision) -> Option<Measured> {
+    let values = case.plan.graph.nodes.len();
+    if values > TOO_LONG {
+        return None;
+    }
+    let samples = &SAMPLES[..(WORK / values.max(1)).clamp(1, SAMPLES.len())];
+    let mut all = Measured::default();
+    for (scale, name) in SCALES {
+        let mut error = 0.0f64;
+        let mut lost = None;
+        let is_huge = |place: Place| place == Place::HugeToken && scale > LARGE;
+        for (number, (size, place)) in (0..).zip(samples).filter(|(_, (_, place))| !is_huge(*place)) {
+            for (array, judged) in judged(case, precision, *size, (scale, *place), number) {
+                all.samples += 1;
+                let at = || format!("{} at inputs of {name}{}", words(&array), place.words());
+                match judged {
+                    Judged::Kept { error: own } => error = error.max(own),
+                    Judged::Lost { error: own, allowed } => {
+                        error = error.max(own);
+                        let digits = |error: f64| format!("{:.1}", (-error.log10()).max(0.0));
+                        let (has, could) = (digits(own), digits(allowed / ALLOWED));
+                        lost.get_or_insert(format!("{} has {has} digits where {could} could be right", at()));
+                    }
+                    Judged::Vague => {}
+                    Judged::NotFinite => {
+                        error = 1.0;
+                        lost.get_or_insert(format!("{} is not finite", at()));
+                    }
+                    Judged::TooLarge => drop(all.too_large_from.get_or_insert(name)),
+                }
+            }
+        }
+        all.errors.push(error);
+        all.lost.extend(lost);
+    }
+    Some(all)
 }
 
 fn words(array: &str) -> String {
@@ -124,41 +206,102 @@ fn words(array: &str) -> String {
     }
 }
 
-/// Every array of one draw.
-fn judged(case: &Case, visible: &Visible, scale: f64, draw: u64) -> Vec<(String, Judged)> {
-    let mut env = case.sample(SIZE, visible, 31 + draw);
-    let mut settled = |change: &mut dyn FnMut(&str, f64) -> f64| {
-        for (name, x) in &mut env.values {
-            x.data.iter_mut().for_each(|x| *x = change(name, *x));
+/// Every array of one sample.
+fn judged(
+    case: &Case,
+    precision: Precision,
+    (queries, tokens, head): (usize, usize, usize),
+    (scale, place): (f64, Place),
+    number: u64,
+) -> Vec<(String, Judged)> {
+    let size = HeadSize { queries, tokens, head };
+    let visible = &Visible::causal(queries, tokens);
+    let env = sample(case, size, visible, (scale, place), number);
+    let nudged = || (0..NUDGES).map(|seed| rounded(case, &env, 7 * number + seed));
+    let (expected, moved, got) = match precision {
+        Precision::Single => {
+            let moved: Vec<Values> = nudged().map(|env| case.planned::<f64>(&env, visible)).collect();
+            (case.planned::<f64>(&env, visible), moved, case.planned::<f32>(&env, visible))
         }
-        case.settle(&mut env);
+        Precision::Double => {
+            let moved: Result<Vec<Values>, String> = nudged().map(|env| case.reference(&env)).collect();
+            let (Ok(expected), Ok(moved)) = (case.reference(&env), moved) else { return vec![] };
+            (expected, moved, case.planned::<f64>(&env, visible))
+        }
     };
-    let tokens = [inputs::q(), inputs::k(), inputs::v()];
-    let is_token = |name: &str| tokens.iter().any(|leaf| name == &*leaf.name || name == &*unconstrained(leaf).name);
-    settled(&mut |name, x| f64::from((if is_token(name) { scale * x } else { x }) as f32));
-    let expected = case.planned::<f64>(&env, visible);
-    let moved: Vec<Values> =
-        (0..3).map(|seed| case.planned::<f64>(&rounded(case, &env, 7 * draw + seed), visible)).collect();
-    let got = case.planned::<f32>(&env, visible);
-    let judge = |(name, x): (&String, &Vec<f64>)| {
-        let largest = largest_of(x).max(made_of(name, &expected, &env)).min(f64::from(f32::MAX));
-        let y = got.get(name)?;
-        let gap = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
-        let is_finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
-        let judged = match () {
-            _ if !is_finite(x) || largest_of(x) > f64::from(f32::MAX) => Judged::TooLarge,
-            _ if !is_finite(y) => Judged::NotFinite,
-            _ if largest < SMALLEST => Judged::Right(0.0, ALLOWED * ROUNDING),
-            _ => {
-                let movement = moved.iter().filter_map(|m| m.get(name)).fold(0.0f64, |m, other| m.max(gap(x, other)));
-                let allowed = ALLOWED * (movement / largest + ROUNDING);
-                let error = gap(x, y) / largest;
-                if error <= allowed { Judged::Right(error, allowed) } else { Judged::Lost(error, allowed) }
+    let is_known = |x: &[f64]| precision == Precision::Single || x.iter().all(|x| x.is_finite());
+    // The energy and gradients of constants are computed in double precision whatever the plan is.
+    let counts = |name: &str| precision == Precision::Double || !(is_of_energy(name) || is_constant(case, name));
+    expected
+        .iter()
+        .filter(|(name, x)| counts(name) && is_known(x))
+        .filter_map(|(name, x)| {
+            let moved: Vec<&Vec<f64>> = moved.iter().filter_map(|values| values.get(name)).collect();
+            let is_number = x.len() == 1 || case.recipe().param(name).is_some();
+            let is_plain = scale <= ORDINARY && (is_number || place == Place::Ordinary && head > 1 && tokens > 1);
+            let of_parts = if is_plain { 0.0 } else { made_of(name, &expected, &env) };
+            Some((name.clone(), judge(x, &moved, got.get(name)?, of_parts)))
+        })
+        .collect()
+}
+
+/// An array against what it should be, at inputs nearby too; `of_parts` is the size of what it is made of.
+fn judge(x: &[f64], moved: &[&Vec<f64>], got: &[f64], of_parts: f64) -> Judged {
+    let largest = largest_of(x).max(of_parts).min(f64::from(f32::MAX));
+    let gap = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
+    let is_finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
+    if !is_finite(x) || largest_of(x) > f64::from(f32::MAX) {
+        return Judged::TooLarge;
+    }
+    if !is_finite(got) {
+        return Judged::NotFinite;
+    }
+    if largest < SMALLEST {
+        return Judged::Kept { error: 0.0 };
+    }
+    let movement = moved.iter().fold(0.0f64, |m, other| m.max(gap(x, other)));
+    if movement > VAGUE * largest {
+        return Judged::Vague;
+    }
+    let allowed = ALLOWED * (movement / largest + ROUNDING);
+    let error = gap(x, got) / largest;
+    if error <= allowed { Judged::Kept { error } } else { Judged::Lost { error, allowed } }
+}
+
+/// Inputs of a scale at a place, as numbers of f32.
+fn sample(case: &Case, size: HeadSize, visible: &Visible, (scale, place): (f64, Place), number: u64) -> Env {
+    let mut env = case.sample(size, visible, 31 + number);
+    let is_named = |name: &str, leaf: crate::ir::Leaf| name == &*leaf.name || name == &*unconstrained(&leaf).name;
+    for (name, x) in &mut env.values {
+        let is_query = is_named(name, inputs::q());
+        let is_key = is_named(name, inputs::k());
+        let is_token = is_key || is_named(name, inputs::v());
+        let head = size.head;
+        match place {
+            Place::EqualTokens if is_token => {
+                let first = x.data[..head].to_vec();
+                x.data.chunks_exact_mut(head).for_each(|token| token.copy_from_slice(&first));
             }
-        };
-        Some((name.clone(), judged))
-    };
-    expected.iter().filter_map(judge).collect()
+            Place::HugeToken if is_key => x.data.iter_mut().rev().take(head).for_each(|x| *x *= 100.0),
+            Place::ZeroQuery if is_query => x.data.fill(0.0),
+            Place::ZeroTokens if is_key => x.data.fill(0.0),
+            _ => {}
+        }
+        let scale = if is_query || is_token { scale } else { 1.0 };
+        x.data.iter_mut().for_each(|x| *x = f64::from((scale * *x) as f32));
+    }
+    case.settle(&mut env);
+    env
+}
+
+fn is_of_energy(name: &str) -> bool {
+    name == ENERGY || name.starts_with(OF_ENERGY)
+}
+
+/// Whether this is the gradient of a number that nobody learns.
+fn is_constant(case: &Case, name: &str) -> bool {
+    let input = name.strip_prefix(OF_ENERGY).unwrap_or(name);
+    case.recipe().param(input).is_some_and(|param| matches!(param.value, ParamValue::Fixed(_)))
 }
 
 fn largest_of(x: &[f64]) -> f64 {
@@ -172,7 +315,7 @@ fn made_of(name: &str, values: &Values, env: &Env) -> f64 {
     let input = |name: &str| env.values.get(name).map(|x| largest_of(&x.data)).filter(|x| *x > 0.0).unwrap_or(1.0);
     let (direction, energy) = (of(DIRECTION), of(ENERGY));
     match name {
-        DIRECTION => input("q").max(input("v")),
+        DIRECTION => input("q").max(input("v")).max(energy / input("q")),
         ENERGY => 0.0,
         "v" => direction / input("v"),
         _ => match name.strip_prefix(OF_ENERGY) {

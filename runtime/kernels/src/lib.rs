@@ -66,7 +66,7 @@ pub trait Kernel: Sync {
     /// Given [`GRAD_OUT`].
     fn backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient>;
     /// Given [`GRAD_ENERGY`].
-    fn energy_backward(&self, call: &Call, saved: &Saved) -> Vec<Gradient>;
+    fn energy_backward(&self, call: &Call) -> Vec<Gradient>;
 }
 
 // The module `compiled`, with a `Kernel` for every recipe, and `find`, which knows them by the hash of their recipe.

@@ -146,13 +146,13 @@ fn results(recipe: &Recipe, engine: &dyn Engine, input: &Input) -> BTreeMap<Stri
     if has(GRAD_OUT) {
         add(&mut gradients, engine.backward(problem, &forward));
         if gives_constants {
-            add(&mut gradients, engine.constants(problem, &forward));
+            add(&mut gradients, engine.constants(problem));
         }
     }
     if has(GRAD_ENERGY) {
-        add(&mut gradients, engine.energy_backward(problem, &forward));
+        add(&mut gradients, engine.energy_backward(problem));
         if gives_constants {
-            add(&mut gradients, engine.energy_constants(problem, &forward));
+            add(&mut gradients, engine.energy_constants(problem));
         }
     }
     let mut results = BTreeMap::new();

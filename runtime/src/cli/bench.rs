@@ -11,7 +11,7 @@ use energyc::plan::Valid;
 use energyc::plan::graph::Op;
 use energyc::plan::schedule::{Pass, Step};
 use energyc::simplify::Options;
-use energyc::{derive, plan};
+use energyc::{derive, pipeline};
 
 use crate::bench::probe::Probe;
 use crate::bench::turns::{Measured, Setting};
@@ -170,7 +170,7 @@ fn serve(contender: &str, recipe: &std::path::Path, size: Size, color: bool) -> 
 
 fn plan_of(recipe: &energyc::check::Recipe) -> Result<Valid, String> {
     let options = Options::default();
-    plan::plan(&derive::derive(recipe, &options), &options).map_err(|why| why.to_string())
+    pipeline::planned(&derive::derive(recipe, &options), &options).map_err(|why| why.to_string())
 }
 
 /// Tokens of a long sequence.

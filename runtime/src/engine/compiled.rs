@@ -67,15 +67,15 @@ impl Engine for Compiled {
         by_name(problem.size.batch, with_call(problem, |call| self.kernel.backward(call, &forward.saved)))
     }
 
-    fn constants(&self, problem: &Problem, _: &Forward) -> Gradients {
-        self.plan.constants(problem, &self.plan.forward(problem))
+    fn constants(&self, problem: &Problem) -> Gradients {
+        self.plan.constants(problem)
     }
 
-    fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        by_name(problem.size.batch, with_call(problem, |call| self.kernel.energy_backward(call, &forward.saved)))
+    fn energy_backward(&self, problem: &Problem) -> Gradients {
+        by_name(problem.size.batch, with_call(problem, |call| self.kernel.energy_backward(call)))
     }
 
-    fn energy_constants(&self, problem: &Problem, _: &Forward) -> Gradients {
-        self.plan.energy_constants(problem, &self.plan.forward(problem))
+    fn energy_constants(&self, problem: &Problem) -> Gradients {
+        self.plan.energy_constants(problem)
     }
 }

@@ -2,12 +2,13 @@
 
 use super::{Engine, Forward, Gradients, gathered};
 use crate::problem::{GRAD_ENERGY, GRAD_OUT, Problem, of_head, symbols};
-use energyc::interpret::{Head, HeadDropout, Precision};
+use energyc::interpret::{Head, HeadDropout, Number};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
-use energyc::plan::{Passes, Valid};
+use energyc::plan::{Passes, Precision, Valid};
 use energyc::primitives::dropout::Dropout;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// A plan and nothing more.
 #[derive(Clone, Debug)]
@@ -16,9 +17,32 @@ pub struct Interpreted {
 }
 
 /// The outputs and the saved values of a pass: over one head, or over all of them one after the other.
-struct Values {
-    outputs: Vec<Vec<f32>>,
-    saved: Vec<Vec<f32>>,
+struct Values<T> {
+    outputs: Vec<Vec<T>>,
+    saved: Vec<Vec<T>>,
+}
+
+/// What the forward pass leaves, in its precision.
+enum Saved {
+    Single(Vec<Vec<f32>>),
+    Double(Vec<Vec<f64>>),
+}
+
+/// Numbers that can stand for those of a problem.
+trait Held: Number {
+    fn held(array: &[f32]) -> Cow<'_, [Self]>;
+}
+
+impl Held for f32 {
+    fn held(array: &[f32]) -> Cow<'_, [f32]> {
+        Cow::Borrowed(array)
+    }
+}
+
+impl Held for f64 {
+    fn held(array: &[f32]) -> Cow<'_, [f64]> {
+        array.iter().map(|x| f64::from(*x)).collect()
+    }
 }
 
 impl Interpreted {
@@ -31,11 +55,11 @@ impl Interpreted {
         self.plan.passes_for(&problem.visible, problem.dropout.is_some())
     }
 
-    /// A pass over all heads; `saved` is what the forward pass left, if this is a later one.
-    fn run(&self, problem: &Problem, pass: &Pass, saved: &[Vec<f32>]) -> Values {
+    /// A pass over all heads; `saved` is what the forward pass left, if this one reads it.
+    fn run<T: Held>(&self, problem: &Problem, pass: &Pass, saved: &[Vec<T>]) -> Values<T> {
         let heads = problem.size.all_heads();
-        let each: Vec<Values> = (0..heads).into_par_iter().map(|i| self.run_one(problem, pass, saved, i)).collect();
-        let joined = |part: fn(&Values) -> &[Vec<f32>], count: usize| {
+        let each: Vec<Values<T>> = (0..heads).into_par_iter().map(|i| self.run_one(problem, pass, saved, i)).collect();
+        let joined = |part: fn(&Values<T>) -> &[Vec<T>], count: usize| {
             (0..count).map(|i| each.iter().flat_map(|head| part(head)[i].iter().copied()).collect()).collect()
         };
         Values {
@@ -44,17 +68,18 @@ impl Interpreted {
         }
     }
 
-    fn run_one(&self, problem: &Problem, pass: &Pass, saved: &[Vec<f32>], head: usize) -> Values {
+    fn run_one<T: Held>(&self, problem: &Problem, pass: &Pass, saved: &[Vec<T>], head: usize) -> Values<T> {
         let graph = &self.plan.graph;
         let size = of_head(problem.size);
         let length = |id| size.entries(Domain::of(graph.axes(id)));
-        let mut saved: Vec<Vec<f32>> = match pass.is_saving {
-            true => pass.saved.iter().map(|id| vec![0.0; length(*id)]).collect(),
+        let zeros = |length: usize| vec![T::ZERO; length];
+        let mut saved: Vec<Vec<T>> = match pass.is_saving {
+            true => pass.saved.iter().map(|id| zeros(length(*id))).collect(),
             false => saved.iter().map(|x| part(x, problem.size.all_heads(), head).to_vec()).collect(),
         };
-        let mut outputs: Vec<Vec<f32>> = pass.outputs.iter().map(|o| vec![0.0; size.entries(o.domain)]).collect();
+        let mut outputs: Vec<Vec<T>> = pass.outputs.iter().map(|o| zeros(size.entries(o.domain))).collect();
         let sizes = sizes(problem);
-        let input = |leaf: &Leaf| match leaf.role {
+        let given = |leaf: &Leaf| match leaf.role {
             Role::Size => &sizes[usize::from(leaf.ordinal)][..],
             Role::Query => problem.of_head("q", head),
             Role::Key => problem.of_head("k", head),
@@ -64,9 +89,15 @@ impl Interpreted {
             Role::Param => problem.parameter(&leaf.name, head),
             _ => problem.of_head(&leaf.name, head),
         };
+        let inputs: Vec<(&Leaf, Cow<[T]>)> =
+            self.plan.inputs_of(pass).into_iter().map(|leaf| (leaf, T::held(given(leaf)))).collect();
+        let input = |leaf: &Leaf| {
+            let found = inputs.iter().find(|(known, _)| known.same_input(leaf));
+            found.map(|(_, array)| &**array).expect("a pass reads what it is given")
+        };
         let dropout =
             problem.dropout.map(|(seed, rate)| HeadDropout { dropout: Dropout::new(seed, rate), head: head as u32 });
-        f32::run_head(
+        T::run_head(
             graph,
             pass,
             Head { size, visible: problem.visible_to(head), dropout },
@@ -85,43 +116,68 @@ impl Interpreted {
         Values { outputs, saved }
     }
 
-    fn gradients(&self, problem: &Problem, pass: &Pass, forward: &Forward) -> Gradients {
-        let saved = forward.saved::<Vec<Vec<f32>>>();
-        gathered(problem, &pass.outputs, self.run(problem, pass, saved).outputs)
+    /// The outputs of a pass that reads nothing of another.
+    fn alone(&self, problem: &Problem, pass: &Pass) -> Vec<Vec<f32>> {
+        match self.plan.precision_of(pass.kind) {
+            Precision::Single => self.run::<f32>(problem, pass, &[]).outputs,
+            Precision::Double => narrowed(self.run::<f64>(problem, pass, &[]).outputs),
+        }
     }
 }
 
 impl Engine for Interpreted {
     fn forward(&self, problem: &Problem) -> Forward {
-        let Values { mut outputs, saved } = self.run(problem, &self.passes(problem).forward, &[]);
+        let pass = &self.passes(problem).forward;
+        let (mut outputs, saved) = match self.plan.precision {
+            Precision::Single => {
+                let Values { outputs, saved } = self.run(problem, pass, &[]);
+                (outputs, Saved::Single(saved))
+            }
+            Precision::Double => {
+                let Values { outputs, saved } = self.run(problem, pass, &[]);
+                (narrowed(outputs), Saved::Double(saved))
+            }
+        };
         Forward { out: outputs.swap_remove(0), saved: Box::new(saved) }
     }
 
     fn energy(&self, problem: &Problem) -> Vec<f32> {
-        self.run(problem, &self.passes(problem).energy, &[]).outputs.swap_remove(0)
+        self.alone(problem, &self.passes(problem).energy).swap_remove(0)
     }
 
     fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.passes(problem).backward, forward)
+        let pass = &self.passes(problem).backward;
+        let outputs = match forward.saved::<Saved>() {
+            Saved::Single(saved) => self.run(problem, pass, saved).outputs,
+            Saved::Double(saved) => narrowed(self.run(problem, pass, saved).outputs),
+        };
+        gathered(problem, &pass.outputs, outputs)
     }
 
-    fn constants(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.passes(problem).constants, forward)
+    fn constants(&self, problem: &Problem) -> Gradients {
+        let pass = &self.passes(problem).constants;
+        gathered(problem, &pass.outputs, self.alone(problem, pass))
     }
 
-    fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.passes(problem).energy_backward, forward)
+    fn energy_backward(&self, problem: &Problem) -> Gradients {
+        let pass = &self.passes(problem).energy_backward;
+        gathered(problem, &pass.outputs, self.alone(problem, pass))
     }
 
-    fn energy_constants(&self, problem: &Problem, forward: &Forward) -> Gradients {
-        self.gradients(problem, &self.passes(problem).energy_constants, forward)
+    fn energy_constants(&self, problem: &Problem) -> Gradients {
+        let pass = &self.passes(problem).energy_constants;
+        gathered(problem, &pass.outputs, self.alone(problem, pass))
     }
 }
 
 /// The i-th of equal parts.
-fn part(values: &[f32], parts: usize, i: usize) -> &[f32] {
+fn part<T>(values: &[T], parts: usize, i: usize) -> &[T] {
     let length = values.len() / parts;
     &values[i * length..(i + 1) * length]
+}
+
+fn narrowed(arrays: Vec<Vec<f64>>) -> Vec<Vec<f32>> {
+    arrays.iter().map(|array| array.iter().map(|x| *x as f32).collect()).collect()
 }
 
 /// The sizes as inputs, in the order they are declared in.

@@ -49,11 +49,11 @@ pub trait Engine: Sync {
     fn backward(&self, problem: &Problem, forward: &Forward) -> Gradients;
 
     /// The gradients of parameters that are not learned, given `grad_out`.
-    fn constants(&self, problem: &Problem, forward: &Forward) -> Gradients;
+    fn constants(&self, problem: &Problem) -> Gradients;
 
     /// The gradients of q, k, v, of learned parameters and of gates, given `grad_energy`.
-    fn energy_backward(&self, problem: &Problem, forward: &Forward) -> Gradients;
+    fn energy_backward(&self, problem: &Problem) -> Gradients;
 
     /// The gradients of parameters that are not learned, given `grad_energy`.
-    fn energy_constants(&self, problem: &Problem, forward: &Forward) -> Gradients;
+    fn energy_constants(&self, problem: &Problem) -> Gradients;
 }

@@ -78,14 +78,8 @@ impl Passes {
     /// The gradients of q, k, v, of learned parameters and of gates, given `grad_energy`.
     pub fn energy_backward(&self, call: &Call) -> Gradients {
         match self.kernel {
-            Some(kernel) => {
-                let (_, saved) = kernel.forward(call);
-                by_name(call.size.batch, kernel.energy_backward(call, &saved))
-            }
-            None => {
-                let problem = self.problem(call, &[GRAD_ENERGY]);
-                self.plan.energy_backward(&problem, &self.plan.forward(&problem))
-            }
+            Some(kernel) => by_name(call.size.batch, kernel.energy_backward(call)),
+            None => self.plan.energy_backward(&self.problem(call, &[GRAD_ENERGY])),
         }
     }
 

@@ -35,9 +35,9 @@ fn values(case: &Case, engine: &dyn Engine, env: &Env, visible: &Visible) -> Vec
         arrays.extend(gradients.into_iter().map(|(name, x)| (format!("{prefix}{name}"), x)));
     };
     add("", engine.backward(&problem, &forward));
-    add("", engine.constants(&problem, &forward));
-    add(OF_ENERGY, engine.energy_backward(&problem, &forward));
-    add(OF_ENERGY, engine.energy_constants(&problem, &forward));
+    add("", engine.constants(&problem));
+    add(OF_ENERGY, engine.energy_backward(&problem));
+    add(OF_ENERGY, engine.energy_constants(&problem));
     let of_head = |head: usize| -> Values {
         let part = |x: &Vec<f32>| {
             let length = x.len() / HEADS.len();

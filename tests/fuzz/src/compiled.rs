@@ -1,34 +1,30 @@
 //! Recipes as emitted kernels: many in one crate, built and run on inputs from a file, in single precision, beside the
-//! evaluator at the same rounded inputs.
-//!
-//! How far a number may be off is measured: the evaluator repeats itself in an arithmetic that rounds as single precision
-//! does, and what its results move by then is their condition. A kernel is allowed a multiple of that and of the largest entry's
-//! rounding.
+//! evaluator at the same rounded inputs: inputs of all sizes and awkward places, and the measure of [`crate::judge`].
 
 use crate::catching::catching;
-use crate::compare::{self, Arrays, Tolerance, differs};
+use crate::compare::{Arrays, Tolerance};
 use crate::crates::{self, Crate};
 use crate::emitted::{Emitted, emitted};
-use crate::evaluate::{Limits, evaluate, rounded};
 use crate::failure::Failure;
+use crate::judge::{Expected, ROUNDING, Verdict};
 use crate::meaning::Meaning;
 use crate::point::Point;
 use crate::random::Random;
 use crate::samples::{self, LARGE, Mask, SMALL};
+use crate::single;
 use crate::sphere;
+use crate::spot::Spot;
 use crate::tally::Tally;
 use crate::tree::Recipe;
 use crate::words::{OTHER_END, Reading, Words};
 use energyc::kernel::{Field, Interface, interface};
 use energyc::pipeline::Target;
 
-/// Half the distance of two numbers of single precision around 1.
-pub const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
+/// What layers are allowed, whose weights are at random.
 pub const TOLERANCE: Tolerance = Tolerance { relative: 512.0 * ROUNDING, absolute: 1e-6, movement: 64.0 };
 /// A tolerance above this share of an array's largest entry would not see much.
 pub const VAGUE: f64 = 0.05;
 const DRAWS: usize = 4;
-const REPETITIONS: usize = 3;
 
 /// A recipe with its kernel.
 struct Subject {
@@ -44,8 +40,8 @@ struct Subject {
 struct Call {
     batch: usize,
     heads: usize,
-    points: Vec<Point>,
-    expected: Vec<(Arrays, Arrays)>,
+    points: Vec<(Point, Spot)>,
+    expected: Vec<Expected>,
 }
 
 /// Looks at recipes all at once; what is wrong with each.
@@ -131,7 +127,7 @@ fn call(
     tally: &mut Tally,
 ) -> Option<Call> {
     let mask = random.pick(&Mask::ALL);
-    let mut points: Vec<Point> = vec![];
+    let mut points: Vec<(Point, Spot)> = vec![];
     let mut expected = vec![];
     for i in 0..batch * heads {
         let mut found = None;
@@ -141,43 +137,29 @@ fn call(
             point.sizes.model = heads * shape.2;
             samples::set_numbers(&subject.meaning, &mut point, random);
             // A mask belongs to a sequence, a number to a head.
-            if let Some(first) = (i % heads > 0).then(|| &points[i - i % heads]) {
+            if let Some((first, _)) = (i % heads > 0).then(|| &points[i - i % heads]) {
                 point.visible = first.visible.clone();
             }
-            if let Some(same_head) = i.checked_sub(heads).map(|j| &points[j]) {
+            if let Some((same_head, _)) = i.checked_sub(heads).map(|j| &points[j]) {
                 point.numbers = same_head.numbers.clone();
                 point.vectors = same_head.vectors.clone();
             }
+            let spot = Spot::draw(random);
+            spot.put(&mut point);
             let point = point.rounded();
-            match expectation(&subject.meaning, &point, random) {
+            match single::expected(&subject.meaning, &point, random) {
                 Ok(arrays) => {
-                    found = Some((point, arrays));
+                    found = Some(((point, spot), arrays));
                     break;
                 }
-                Err(why) => tally.skip(&why),
+                Err(skip) => tally.skip(&format!("{skip:?}")),
             }
         }
-        let (point, arrays) = found?;
-        points.push(point);
+        let (place, arrays) = found?;
+        points.push(place);
         expected.push(arrays);
     }
     Some(Call { batch, heads, points, expected })
-}
-
-/// What is right at a point, and how far rounding moves it.
-fn expectation(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<(Arrays, Arrays), String> {
-    let skip = |skip| format!("{skip:?}");
-    let outcome = compare::arrays(&evaluate(meaning, point, Limits::SINGLE).map_err(skip)?);
-    let mut repeated = vec![];
-    for _ in 0..REPETITIONS {
-        let moved = rounded(meaning, point, Limits::SINGLE, ROUNDING, random).map_err(skip)?;
-        repeated.push(compare::arrays(&moved));
-    }
-    let movement = compare::movement(&outcome, &repeated);
-    if compare::is_vague(&outcome, &movement, TOLERANCE, VAGUE) {
-        return Err("IllConditioned".to_string());
-    }
-    Ok((outcome, movement))
 }
 
 /// The kernels' program.
@@ -227,7 +209,7 @@ fn runner(i: usize, subject: &Subject) -> String {
     let run = |fields: &[Field], call: &'static str| if fields.is_empty() { "" } else { call };
     let backward = run(gradients, "m::backward(&size, &visible, &inputs, &g, &saved, &mut gradients);");
     let energy_backward =
-        run(energy_gradients, "m::energy_backward(&size, &visible, &inputs, &u, &saved, &mut energy_gradients);");
+        run(energy_gradients, "m::energy_backward(&size, &visible, &inputs, &u, &mut energy_gradients);");
     format!(
         "
 #[allow(warnings)]
@@ -262,39 +244,39 @@ fn write(words: &mut Words, i: usize, subject: &Subject, call: &Call) {
         words.number(0);
     }
     words.0[0] += 1;
-    let sizes = call.points[0].sizes;
+    let first = &call.points[0].0;
+    let sizes = first.sizes;
     for number in [i, call.batch, call.heads, sizes.queries, sizes.tokens, sizes.head] {
         words.number(number);
     }
-    for point in call.points.iter().step_by(call.heads) {
+    for (point, _) in call.points.iter().step_by(call.heads) {
         for interval in &point.visible {
             words.number(interval.start);
             words.number(interval.end);
         }
     }
     for (_, name) in &subject.face.inputs {
-        let first = &call.points[0];
         match name.as_str() {
-            "q" | "k" | "v" => words.array(call.points.iter().flat_map(|p| match name.as_str() {
+            "q" | "k" | "v" => words.array(call.points.iter().flat_map(|(p, _)| match name.as_str() {
                 "q" => p.q.clone(),
                 "k" => p.k.clone(),
                 _ => p.v.clone(),
             })),
-            _ if first.gates.contains_key(name) => words.array(call.points.iter().flat_map(|p| p.gates[name].clone())),
+            _ if first.gates.contains_key(name) => words.array(call.points.iter().flat_map(|(p, _)| p.gates[name].clone())),
             _ if first.query_gates.contains_key(name) => {
-                words.array(call.points.iter().flat_map(|p| p.query_gates[name].clone()));
+                words.array(call.points.iter().flat_map(|(p, _)| p.query_gates[name].clone()));
             }
             _ if first.vectors.contains_key(name) => {
-                words.array(call.points[..call.heads].iter().flat_map(|p| p.vectors[name].clone()));
+                words.array(call.points[..call.heads].iter().flat_map(|(p, _)| p.vectors[name].clone()));
             }
             _ if first.decays.contains_key(name) => {
-                words.array(call.points.iter().flat_map(|p| p.decays[name].clone()));
+                words.array(call.points.iter().flat_map(|(p, _)| p.decays[name].clone()));
             }
-            _ => words.array(call.points[..call.heads].iter().map(|p| p.numbers[name])),
+            _ => words.array(call.points[..call.heads].iter().map(|(p, _)| p.numbers[name])),
         }
     }
-    words.array(call.points.iter().flat_map(|p| p.g.clone()));
-    words.array(call.points.iter().flat_map(|p| p.u.clone()));
+    words.array(call.points.iter().flat_map(|(p, _)| p.g.clone()));
+    words.array(call.points.iter().flat_map(|(p, _)| p.u.clone()));
 }
 
 /// What a call returned, by batch and head.
@@ -320,38 +302,45 @@ fn read(reading: &mut Reading, subject: &Subject, call: &Call) -> Option<Result<
 
 /// Compares the gradients the kernel has; those of numbers that are not learned it has not.
 fn check(subject: &Subject, call: &Call, heads: &[Arrays], tally: &mut Tally) -> Option<Failure> {
-    for ((point, (expected, movement)), got) in call.points.iter().zip(&call.expected).zip(heads) {
+    for (((point, spot), expected), got) in call.points.iter().zip(&call.expected).zip(heads) {
         let is_learned = |name: &str| {
             let parameter = subject.meaning.parameters.iter().find(|p| p.name == name);
             parameter.is_none_or(|p| !matches!(p.value, crate::tree::Value::Fixed(_)))
                 && !subject.structural.iter().any(|other| other == name)
         };
-        let wanted = |name: &str| name.split_once('∂').is_none_or(|(_, input)| is_learned(input));
-        let expected: Arrays =
-            expected.iter().filter(|(name, _)| wanted(name)).map(|(n, x)| (n.clone(), x.clone())).collect();
-        if let Some(difference) = differs(&expected, movement, got, TOLERANCE) {
-            let is_along_query = subject.meaning.radius_of_query.is_some()
-                && (difference.name == "out" || difference.name.starts_with('∂'))
-                && sphere::tangential_gap(point, &expected, got) < 1e-3;
-            if is_along_query {
-                tally.skip("a direction along a query of fixed length");
+        let expected = expected.of_arrays(|name| name.split_once('∂').is_none_or(|(_, input)| is_learned(input)));
+        let (is_finite, difference) = match expected.judge(got) {
+            Verdict::Kept => {
+                tally.compared += 1;
                 continue;
             }
-            let sizes = point.sizes;
-            let place = format!(
-                "{} queries, N = {}, d_h = {}, batch {}, H = {}, {:?}, {:?}",
-                sizes.queries,
-                sizes.tokens,
-                sizes.head,
-                call.batch,
-                call.heads,
-                point.visible.first(),
-                point.numbers
-            );
-            let detail = format!("{}\n    at {place}", difference.describe());
-            return Some(Failure::Wrong { engine: "compiled".to_string(), output: difference.name, detail });
+            Verdict::Vague => {
+                tally.skip("IllConditioned");
+                continue;
+            }
+            Verdict::Broken { is_finite, difference } => (is_finite, difference),
+        };
+        let is_along_query = subject.meaning.radius_of_query.is_some()
+            && (difference.name == "out" || difference.name.starts_with('∂'))
+            && sphere::tangential_gap(point, &expected.arrays, got) < 1e-3;
+        if is_along_query {
+            tally.skip("a direction along a query of fixed length");
+            continue;
         }
-        tally.compared += 1;
+        let sizes = point.sizes;
+        let place = format!(
+            "{} queries, N = {}, d_h = {}, batch {}, H = {}, {:?}, {:?}, {spot}",
+            sizes.queries,
+            sizes.tokens,
+            sizes.head,
+            call.batch,
+            call.heads,
+            point.visible.first(),
+            point.numbers
+        );
+        let engine = if is_finite { "compiled" } else { "compiled, not finite" }.to_string();
+        let detail = format!("{}\n    at {place}", difference.describe());
+        return Some(Failure::Wrong { engine, output: difference.name, detail });
     }
     None
 }

@@ -10,6 +10,7 @@ use crate::print;
 use crate::tally::Tally;
 use crate::tree::Recipe;
 use energyc::pipeline::{self, Target};
+use energyc::plan;
 use energyc::simplify::Options;
 
 /// Sources of more bytes are left out.
@@ -25,7 +26,7 @@ pub struct Emitted {
 /// The source of a recipe for a target; nothing where there is none to have, which is counted.
 pub fn emitted(recipe: &Recipe, target: Target, tally: &mut Tally) -> Result<Option<Emitted>, Failure> {
     let Ok(checked) = interpreted::checked(&print::recipe(recipe))? else { return Ok(None) };
-    let compiled = match interpreted::compiled(checked)? {
+    let compiled = match interpreted::compiled(checked, plan::plan)? {
         Ok(compiled) => compiled,
         Err(why) => {
             tally.unsupport(&why);

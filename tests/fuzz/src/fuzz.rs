@@ -11,6 +11,7 @@ use crate::single;
 use crate::tally::Tally;
 use crate::tree::Recipe;
 use crate::{generate, print};
+use energyc::{pipeline, plan};
 use std::time::Instant;
 
 /// A recipe that failed.
@@ -104,12 +105,15 @@ impl Look {
                 let failure = self.at_all(&[(recipe.clone(), seed)], tally).pop().flatten();
                 failure.map_or(Ok(()), Err)
             }
-            Look::Interpreted | Look::Single => match interpreted::compiled(checked)? {
-                Ok(compiled) if self == Look::Single => single::compare(recipe, &compiled, seed, tally),
-                Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
-                // The interpreter runs every recipe.
-                Err(why) => Err(Failure::Broken { command: "plan".to_string(), detail: why }),
-            },
+            Look::Interpreted | Look::Single => {
+                let planner = if self == Look::Single { pipeline::planned } else { plan::plan };
+                match interpreted::compiled(checked, planner)? {
+                    Ok(compiled) if self == Look::Single => single::compare(recipe, &compiled, seed, tally),
+                    Ok(compiled) => interpreted::compare(recipe, &compiled, seed, tally),
+                    // The interpreter runs every recipe.
+                    Err(why) => Err(Failure::Broken { command: "plan".to_string(), detail: why }),
+                }
+            }
         }
     }
 }

@@ -15,10 +15,10 @@ use crate::tally::Tally;
 use crate::tree;
 use energyc::check::Recipe;
 use energyc::derive::{self, Derivation};
-use energyc::interpret::{Head, HeadSize, Precision};
+use energyc::interpret::{Head, HeadSize, Number};
 use energyc::ir::{Leaf, Role};
 use energyc::plan::schedule::{Domain, Pass};
-use energyc::plan::{self, Passes, Valid};
+use energyc::plan::{Passes, Unsupported, Valid};
 use energyc::primitives::visible::Visible;
 use energyc::simplify::Options;
 use std::collections::BTreeMap;
@@ -46,11 +46,14 @@ pub fn checked(text: &str) -> Result<Result<Recipe, Vec<String>>, Failure> {
     }))
 }
 
+/// How a plan is made.
+pub type Planner = fn(&Derivation, &Options) -> Result<Valid, Unsupported>;
+
 /// The plan, or why there is none.
-pub fn compiled(recipe: Recipe) -> Result<Result<Compiled, String>, Failure> {
+pub fn compiled(recipe: Recipe, planner: Planner) -> Result<Result<Compiled, String>, Failure> {
     let options = Options::default();
     let derivation = catching("derive", || derive::derive(&recipe, &options))?;
-    match catching("plan", || plan::plan(&derivation, &options))? {
+    match catching("plan", || planner(&derivation, &options))? {
         Ok(plan) => Ok(Ok(Compiled { recipe, derivation, plan })),
         Err(why) if why.is_fault() => Err(Failure::Broken { command: "plan".to_string(), detail: why.to_string() }),
         Err(why) => Ok(Err(why.to_string())),
@@ -151,7 +154,7 @@ fn at_point(
 }
 
 /// All passes on a point.
-pub fn planned<T: Precision>(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Visible) -> Arrays {
+pub fn planned<T: Number>(compiled: &Compiled, passes: &Passes, point: &Point, visible: &Visible) -> Arrays {
     let plan = &compiled.plan;
     let sizes = point.sizes;
     let array = |values: &[f64]| -> Vec<T> { values.iter().map(|x| T::of(*x)).collect() };

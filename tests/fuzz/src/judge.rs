@@ -16,7 +16,7 @@
 //!
 //! Results below [`SMALLEST`] are as good as 0: what is on the way to them is no number of f32 any more. Nor can anything be held
 //! against the evaluator more closely than it knows itself: a gradient that is 0 because two large terms cancel is not quite 0 in
-//! double precision. How far its results move when each of its own operations is off by 2⁻⁵³ is allowed [`ALLOWED`] times as well.
+//! double precision. How far its results move when each of its own operations is off by 2⁻⁵² is allowed [`ALLOWED`] times as well.
 //!
 //! What is not compared, and counted as skipped: where a nudge changes what is chosen in a case distinction, an absolute value or
 //! the support of a minimum (then there are two results, and both are right); where what is allowed is more than [`VAGUE`] of
@@ -35,8 +35,8 @@ pub const SMALLEST: f64 = 1e-30;
 pub const VAGUE: f64 = 0.25;
 pub const NUDGES: usize = 4;
 /// A rounding of the evaluator's own, and how often it is asked for.
-const OWN_ROUNDING: f64 = f64::EPSILON / 2.0;
-const OWN_ROUNDINGS: usize = 2;
+const OWN_ROUNDING: f64 = f64::EPSILON;
+const OWN_ROUNDINGS: usize = 3;
 
 const TOLERANCE: Tolerance = Tolerance { relative: ALLOWED * ROUNDING, absolute: SMALLEST, movement: ALLOWED };
 
@@ -91,6 +91,14 @@ impl Expected {
         let movement = compare::movement(&arrays, &moved);
         let is_vague = compare::is_vague(&arrays, &movement, TOLERANCE, VAGUE);
         Ok(Expected { arrays, movement, is_vague })
+    }
+
+    /// The same for the arrays that are wanted.
+    pub fn of_arrays(&self, is_wanted: impl Fn(&str) -> bool) -> Expected {
+        let mut chosen = self.clone();
+        chosen.arrays.retain(|name, _| is_wanted(name));
+        chosen.movement.retain(|name, _| is_wanted(name));
+        chosen
     }
 
     /// Holds what was computed against it.

@@ -2,11 +2,12 @@
 //! beside the layer the evaluator makes of them.
 
 use crate::compare::{self, Arrays, differs};
-use crate::compiled::{ROUNDING, TOLERANCE, VAGUE};
+use crate::compiled::{TOLERANCE, VAGUE};
 use crate::crates::{self, Crate};
 use crate::emitted::{Emitted, emitted};
 use crate::evaluate::Limits;
 use crate::failure::Failure;
+use crate::judge::ROUNDING;
 use crate::layer::{self, LayerPoint, Sight};
 use crate::meaning::Meaning;
 use crate::point::Sizes;

@@ -32,6 +32,7 @@ pub mod samples;
 pub mod shrink;
 pub mod single;
 pub mod sphere;
+pub mod spot;
 pub mod step;
 pub mod supervise;
 pub mod tally;

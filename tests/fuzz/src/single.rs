@@ -12,42 +12,14 @@ use crate::meaning::Meaning;
 use crate::point::Point;
 use crate::random::Random;
 use crate::samples::{self, Mask, SMALL};
+use crate::spot::Spot;
 use crate::tally::Tally;
 use crate::tree;
+use energyc::plan::schedule::PassKind;
+use energyc::plan::{Passes, Precision};
 use energyc::primitives::visible::Visible;
-use std::fmt;
 
 const POINTS: usize = 6;
-
-/// How large the tokens of a point are, and what is special about them.
-#[derive(Clone, Copy, Debug)]
-struct Spot {
-    scale: f64,
-    place: Place,
-}
-
-/// What is special about a point, beside its scale.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Ordinary,
-    AllTokensEqual,
-    OneHugeToken,
-    ZeroQuery,
-    ZeroTokens,
-}
-
-const PLACES: [Place; 8] = [
-    Place::Ordinary,
-    Place::Ordinary,
-    Place::Ordinary,
-    Place::Ordinary,
-    Place::AllTokensEqual,
-    Place::OneHugeToken,
-    Place::ZeroQuery,
-    Place::ZeroTokens,
-];
-
-const SCALES: [f64; 8] = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4];
 
 /// Compares at several points; the seed decides which.
 pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut Tally) -> Result<(), Failure> {
@@ -56,6 +28,9 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
         // Only the compiler's way of writing the energy says what is along q.
         tally.skip("a direction along a query of fixed length");
         return Ok(());
+    }
+    if compiled.plan.precision == Precision::Double {
+        tally.in_double += 1;
     }
     let mut random = Random::new(seed);
     for _ in 0..POINTS {
@@ -80,41 +55,6 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
     Ok(())
 }
 
-impl Spot {
-    fn draw(random: &mut Random) -> Spot {
-        Spot { scale: random.pick(&SCALES), place: random.pick(&PLACES) }
-    }
-
-    fn put(self, point: &mut Point) {
-        let width = point.sizes.head;
-        [&mut point.q, &mut point.k, &mut point.v].into_iter().flatten().for_each(|x| *x *= self.scale);
-        match self.place {
-            Place::Ordinary => {}
-            Place::AllTokensEqual => [&mut point.k, &mut point.v].into_iter().for_each(|x| make_equal(x, width)),
-            Place::OneHugeToken => make_huge(&mut point.k, width),
-            Place::ZeroQuery => point.q.fill(0.0),
-            Place::ZeroTokens => point.k.fill(0.0),
-        }
-    }
-}
-
-impl fmt::Display for Spot {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "scale {:e}, {:?}", self.scale, self.place)
-    }
-}
-
-fn make_equal(tokens: &mut [f64], width: usize) {
-    let first = tokens[..width].to_vec();
-    tokens.chunks_exact_mut(width).for_each(|token| token.copy_from_slice(&first));
-}
-
-/// The last token a hundred times as large.
-fn make_huge(tokens: &mut [f64], width: usize) {
-    let last = tokens.len() - width;
-    tokens[last..].iter_mut().for_each(|x| *x *= 100.0);
-}
-
 fn at_point(
     meaning: &Meaning,
     compiled: &Compiled,
@@ -131,7 +71,20 @@ fn at_point(
     }
     let visible = Visible::new(point.visible.clone(), point.sizes.tokens);
     let passes = compiled.plan.passes_for(std::slice::from_ref(&visible), false);
-    let got = catching("single", || planned::<f32>(compiled, passes, point, &visible))?;
+    let got = catching("single", || {
+        let double = planned::<f64>(compiled, passes, point, &visible);
+        if compiled.plan.precision == Precision::Double {
+            return double;
+        }
+        // Not all passes are in the plan's precision.
+        let mut single = planned::<f32>(compiled, passes, point, &visible);
+        for (name, pass) in arrays_of(passes) {
+            if compiled.plan.precision_of(pass) == Precision::Double {
+                single.insert(name.clone(), double[&name].clone());
+            }
+        }
+        single
+    })?;
     match expected.judge(&got) {
         Verdict::Kept => Ok(None),
         Verdict::Vague => Ok(Some("IllConditioned".to_string())),
@@ -143,8 +96,16 @@ fn at_point(
     }
 }
 
+/// The arrays of all passes.
+fn arrays_of(passes: &Passes) -> Vec<(String, PassKind)> {
+    let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = passes;
+    let all = [("", forward), ("", energy), ("∂", backward), ("∂", constants)];
+    let all = all.into_iter().chain([("energy ∂", energy_backward), ("energy ∂", energy_constants)]);
+    all.flat_map(|(prefix, pass)| pass.outputs.iter().map(move |o| (format!("{prefix}{}", o.name), pass.kind))).collect()
+}
+
 /// What is right at a point of one head.
-fn expected(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<Expected, Skip> {
+pub fn expected(meaning: &Meaning, point: &Point, random: &mut Random) -> Result<Expected, Skip> {
     Expected::of(random, &mut |way| {
         let (outcome, choices) = match way {
             Way::Exact => nudged(meaning, point, Limits::SCALED, None)?,

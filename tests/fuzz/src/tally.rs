@@ -16,6 +16,8 @@ pub struct Tally {
     /// Valid recipes that have no kernel, by the reason.
     pub unsupported: BTreeMap<String, usize>,
     pub failures: BTreeMap<String, usize>,
+    /// Recipes that are computed in double precision.
+    pub in_double: usize,
     /// The recipe that took longest, by its seed.
     pub slowest: Option<(Duration, u64)>,
 }
@@ -57,7 +59,7 @@ impl Tally {
             each.collect::<Vec<_>>().join(&ENTRY.to_string())
         };
         let (time, seed) = self.slowest.unwrap_or_default();
-        let numbers = [self.recipes as u128, self.compared as u128, time.as_micros(), u128::from(seed)];
+        let numbers = [self.recipes as u128, self.compared as u128, time.as_micros(), u128::from(seed), self.in_double as u128];
         let fields = numbers.iter().map(u128::to_string).chain(maps.iter().map(map));
         fields.collect::<Vec<_>>().join(&FIELD.to_string())
     }
@@ -74,10 +76,11 @@ impl Tally {
             recipes: number(0) as usize,
             compared: number(1) as usize,
             slowest: Some((Duration::from_micros(number(2)), number(3))),
-            skipped: map(4),
-            refused: map(5),
-            unsupported: map(6),
-            failures: map(7),
+            in_double: number(4) as usize,
+            skipped: map(5),
+            refused: map(6),
+            unsupported: map(7),
+            failures: map(8),
         }
     }
 
@@ -85,6 +88,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.recipes += other.recipes;
         self.compared += other.compared;
+        self.in_double += other.in_double;
         let pairs = [
             (&mut self.skipped, &other.skipped),
             (&mut self.refused, &other.refused),
@@ -109,6 +113,9 @@ impl fmt::Display for Tally {
         let share = 100.0 * refused as f64 / (refused + self.recipes).max(1) as f64;
         writeln!(f, "{} recipes, {refused} drawn in vain ({share:.0} %)", self.recipes)?;
         writeln!(f, "{} points compared, {} skipped", self.compared, total(&self.skipped))?;
+        if self.in_double > 0 {
+            writeln!(f, "{} recipes computed in double precision", self.in_double)?;
+        }
         let lists = [
             ("skipped", &self.skipped),
             ("refused", &self.refused),

@@ -253,6 +253,17 @@ impl Tape {
         }
     }
 
+    /// The small x of a sum 1 + x, in which it loses its digits.
+    fn above_one(&self, sum: Var) -> Option<f64> {
+        let Op::Add(a, b) = self.ops[sum.0 as usize] else { return None };
+        let x = match (self.known(a), self.known(b)) {
+            (Some(1.0), _) => b,
+            (_, Some(1.0)) => a,
+            _ => return None,
+        };
+        Some(self.value(x)).filter(|x| x.abs() < 0.5)
+    }
+
     pub fn multiply(&mut self, a: Var, b: Var) -> Var {
         let value = self.wide(a) * self.wide(b);
         match (self.known(a), self.known(b)) {
@@ -299,7 +310,10 @@ impl Tape {
     }
 
     pub fn log(&mut self, a: Var) -> Var {
-        let value = self.wide(a).ln();
+        let value = match self.above_one(a) {
+            Some(x) => Wide::of(x.ln_1p()),
+            None => self.wide(a).ln(),
+        };
         if self.is_constant(a) { self.settled(value) } else { self.push(Op::Log(a), value) }
     }
 
