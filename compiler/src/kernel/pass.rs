@@ -5,9 +5,9 @@ use super::names;
 use super::steps;
 use super::triple;
 use crate::ir::{Axis, Leaf, Role};
-use crate::plan::{Plan, Precision};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, PassKind, Place, Step, is_accumulated};
+use crate::plan::{Plan, Precision};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 

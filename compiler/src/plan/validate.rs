@@ -8,10 +8,10 @@
 //!   loop? Sums over queries are there only after all of them.
 //! - Does a buffer still hold what is read from it, where several values share it?
 
-use super::{Plan, Precision};
 use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, TILE, TRIPLE};
 use super::lower::Unsupported;
 use super::schedule::{Domain, Loop, Pass, PassKind, Place, Step, loop_domain, sums_queries, writes};
+use super::{Plan, Precision};
 use crate::ir::{Axis, AxisSet};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;

@@ -4,7 +4,7 @@
 //! with 0, stores leave out what is too much. In single precision nothing here calls a function: a call inside of a loop
 //! would cost every register that is alive in it.
 
-use super::functions::{self, MANTISSA_BITS, ONE_BITS, ROUND_BITS, ROUND, Single, TO_BIASED};
+use super::functions::{self, MANTISSA_BITS, ONE_BITS, ROUND, ROUND_BITS, Single, TO_BIASED};
 use super::real::Real;
 use super::{double, smooth};
 use pulp::Simd;

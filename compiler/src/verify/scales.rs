@@ -39,8 +39,8 @@ const SCALES: [(f64, &str); 8] = [
 
 /// Inputs up to this size leave all tokens some weight.
 const ORDINARY: f64 = 1.0;
-/// Larger ones are not made a hundred times as large.
-const LARGE: f64 = 100.0;
+/// Larger ones are not made ten times as large.
+const LARGE: f64 = 1e3;
 
 /// What is special about a sample, beside its scale.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Place {
         match self {
             Place::Ordinary => "",
             Place::EqualTokens => ", all tokens equal",
-            Place::HugeToken => ", one token a hundred times as large",
+            Place::HugeToken => ", one token ten times as large",
             Place::ZeroQuery => ", q = 0",
             Place::ZeroTokens => ", k = 0",
         }
@@ -67,13 +67,13 @@ impl Place {
 /// (queries, tokens, d_h) and the place of every sample of a scale, what says most first.
 const SAMPLES: [((usize, usize, usize), Place); 9] = [
     ((3, 5, 3), Place::Ordinary),
+    ((1, 1, 2), Place::Ordinary),
     ((3, 5, 3), Place::EqualTokens),
     ((4, 4, 2), Place::HugeToken),
     ((5, 7, 4), Place::Ordinary),
     ((4, 6, 1), Place::Ordinary),
     ((3, 5, 3), Place::ZeroQuery),
     ((3, 5, 2), Place::ZeroTokens),
-    ((1, 1, 2), Place::Ordinary),
     ((2, 4, 1), Place::HugeToken),
 ];
 
@@ -82,22 +82,29 @@ const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// How often what the problem allows may go into an error: sums have several terms, and formulas several steps.
 const ALLOWED: f64 = 96.0;
 /// How often the result is computed at inputs nearby.
-const NUDGES: u64 = 3;
+const NUDGES: u64 = 4;
 /// What moves by more than this part of itself is no place to look.
 const VAGUE: f64 = 1e-3;
 /// Results below are as good as 0.
 const SMALLEST: f64 = 1e-30;
 /// Values that are computed for one scale; longer plans are run on fewer samples.
-const WORK: usize = 2_000;
+const WORK: usize = 8_000;
+/// How often short plans are run on every sample.
+const MOST_DRAWS: usize = 3;
 /// Longer ones are not looked at: they take the digits they can get.
 const TOO_LONG: usize = 10_000;
 
 /// What one array came to: the error and what is allowed, both relative to the array's largest entry.
 enum Judged {
-    Kept { error: f64 },
+    Kept {
+        error: f64,
+    },
     /// Finite, where a rounding of the inputs leaves nothing of the result.
     Vague,
-    Lost { error: f64, allowed: f64 },
+    Lost {
+        error: f64,
+        allowed: f64,
+    },
     NotFinite,
     /// The true value is no number of f32.
     TooLarge,
@@ -163,13 +170,14 @@ fn measured(case: &Case, precision: Precision) -> Option<Measured> {
     if values > TOO_LONG {
         return None;
     }
-    let samples = &SAMPLES[..(WORK / values.max(1)).clamp(1, SAMPLES.len())];
+    let count = (WORK / values.max(1)).clamp(2, MOST_DRAWS * SAMPLES.len());
     let mut all = Measured::default();
     for (scale, name) in SCALES {
         let mut error = 0.0f64;
         let mut lost = None;
         let is_huge = |place: Place| place == Place::HugeToken && scale > LARGE;
-        for (number, (size, place)) in (0..).zip(samples).filter(|(_, (_, place))| !is_huge(*place)) {
+        let samples = (0..).zip(SAMPLES.iter().cycle()).take(count);
+        for (number, (size, place)) in samples.filter(|(_, (_, place))| !is_huge(*place)) {
             for (array, judged) in judged(case, precision, *size, (scale, *place), number) {
                 all.samples += 1;
                 let at = || format!("{} at inputs of {name}{}", words(&array), place.words());
@@ -238,7 +246,9 @@ fn judged(
         .filter_map(|(name, x)| {
             let moved: Vec<&Vec<f64>> = moved.iter().filter_map(|values| values.get(name)).collect();
             let is_number = x.len() == 1 || case.recipe().param(name).is_some();
-            let is_plain = scale <= ORDINARY && (is_number || place == Place::Ordinary && head > 1 && tokens > 1);
+            let is_alone = is_number && tokens == 1;
+            let is_small = is_number || place == Place::Ordinary && head > 1 && tokens > 1;
+            let is_plain = is_alone || scale <= ORDINARY && is_small;
             let of_parts = if is_plain { 0.0 } else { made_of(name, &expected, &env) };
             Some((name.clone(), judge(x, &moved, got.get(name)?, of_parts)))
         })
@@ -282,7 +292,7 @@ fn sample(case: &Case, size: HeadSize, visible: &Visible, (scale, place): (f64, 
                 let first = x.data[..head].to_vec();
                 x.data.chunks_exact_mut(head).for_each(|token| token.copy_from_slice(&first));
             }
-            Place::HugeToken if is_key => x.data.iter_mut().rev().take(head).for_each(|x| *x *= 100.0),
+            Place::HugeToken if is_key => x.data.iter_mut().rev().take(head).for_each(|x| *x *= 10.0),
             Place::ZeroQuery if is_query => x.data.fill(0.0),
             Place::ZeroTokens if is_key => x.data.fill(0.0),
             _ => {}
@@ -308,11 +318,17 @@ fn largest_of(x: &[f64]) -> f64 {
     x.iter().fold(0.0f64, |m, x| m.max(x.abs()))
 }
 
-/// The size of what an array is made of.
+/// The size of what an array is made of; an input that is 0 counts as 1.
 fn made_of(name: &str, values: &Values, env: &Env) -> f64 {
     let of = |name: &str| values.get(name).map_or(0.0, |x| largest_of(x));
-    // An input that is 0 counts as 1.
-    let input = |name: &str| env.values.get(name).map(|x| largest_of(&x.data)).filter(|x| *x > 0.0).unwrap_or(1.0);
+    let size_of = |name: &str| env.values.get(name).map(|x| largest_of(&x.data)).filter(|x| *x > 0.0);
+    // What is differentiated by is the vector before it is brought to its length.
+    let vector = [inputs::q(), inputs::k()].into_iter().map(|leaf| (leaf.name.clone(), unconstrained(&leaf).name));
+    let before: Vec<_> = vector.collect();
+    let input = |name: &str| {
+        let before = before.iter().find(|(vector, _)| **vector == *name).and_then(|(_, before)| size_of(before));
+        before.or(size_of(name)).unwrap_or(1.0)
+    };
     let (direction, energy) = (of(DIRECTION), of(ENERGY));
     match name {
         DIRECTION => input("q").max(input("v")).max(energy / input("q")),

@@ -262,7 +262,9 @@ fn write(words: &mut Words, i: usize, subject: &Subject, call: &Call) {
                 "k" => p.k.clone(),
                 _ => p.v.clone(),
             })),
-            _ if first.gates.contains_key(name) => words.array(call.points.iter().flat_map(|(p, _)| p.gates[name].clone())),
+            _ if first.gates.contains_key(name) => {
+                words.array(call.points.iter().flat_map(|(p, _)| p.gates[name].clone()))
+            }
             _ if first.query_gates.contains_key(name) => {
                 words.array(call.points.iter().flat_map(|(p, _)| p.query_gates[name].clone()));
             }

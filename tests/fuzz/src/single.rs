@@ -101,7 +101,8 @@ fn arrays_of(passes: &Passes) -> Vec<(String, PassKind)> {
     let Passes { forward, energy, backward, constants, energy_backward, energy_constants } = passes;
     let all = [("", forward), ("", energy), ("∂", backward), ("∂", constants)];
     let all = all.into_iter().chain([("energy ∂", energy_backward), ("energy ∂", energy_constants)]);
-    all.flat_map(|(prefix, pass)| pass.outputs.iter().map(move |o| (format!("{prefix}{}", o.name), pass.kind))).collect()
+    all.flat_map(|(prefix, pass)| pass.outputs.iter().map(move |o| (format!("{prefix}{}", o.name), pass.kind)))
+        .collect()
 }
 
 /// What is right at a point of one head.

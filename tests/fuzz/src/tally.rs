@@ -59,7 +59,8 @@ impl Tally {
             each.collect::<Vec<_>>().join(&ENTRY.to_string())
         };
         let (time, seed) = self.slowest.unwrap_or_default();
-        let numbers = [self.recipes as u128, self.compared as u128, time.as_micros(), u128::from(seed), self.in_double as u128];
+        let numbers =
+            [self.recipes as u128, self.compared as u128, time.as_micros(), u128::from(seed), self.in_double as u128];
         let fields = numbers.iter().map(u128::to_string).chain(maps.iter().map(map));
         fields.collect::<Vec<_>>().join(&FIELD.to_string())
     }

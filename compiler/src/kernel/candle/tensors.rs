@@ -8,10 +8,10 @@ use crate::ir::rational::to_f64;
 use crate::ir::{Axis, AxisSet, Entropy, Func, Leaf, Rational, Role};
 use crate::kernel::loops::note;
 use crate::kernel::names;
-use crate::plan::Unsupported;
 use crate::plan::graph::{Entry, Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::reachable;
 use crate::plan::text::describe;
+use crate::plan::{Precision, Unsupported};
 use num_traits::{One, Signed};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -37,6 +37,21 @@ pub fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
             let number = |x: f64| tensor::number(x, queries)?.reshape((1, 1, 1, 1, 1));
         }
     });
+    // As precise inside as the kernel.
+    let (inside, outside) = match subject.plan.precision {
+        Precision::Single => (quote!(), quote!()),
+        Precision::Double => {
+            let taken = [("tokens", &tokens), ("numbers", &numbers)].into_iter().filter(|(name, used)| *used == name);
+            let taken = [&queries].into_iter().chain(taken.map(|(_, used)| used));
+            (
+                quote! {
+                    let kind = queries.dtype();
+                    #(let #taken = &#taken.to_dtype(candle_core::DType::F64)?;)*
+                },
+                quote!(?.to_dtype(kind)),
+            )
+        }
+    };
     Ok(quote! {
         /// The direction by tensor operations alone: `[B, queries, H·d_h]` from the inputs of the kernel's operation.
         fn direction_with_tensor_ops(
@@ -46,12 +61,13 @@ pub fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
             #tokens: &Tensor,
             #numbers: &Tensor,
         ) -> Result<Tensor> {
+            #inside
             let seen = tensor::Seen::new(&sight.visible, size, queries.device())?;
             #number
             #(#lines)*
             note!("Heads side by side again.");
             let out = seen.rows(&#out)?.broadcast_as((size.batch, size.heads, size.queries, 1, size.head))?;
-            out.squeeze(3)?.transpose(1, 2)?.contiguous()?.reshape((size.batch, size.queries, size.heads * size.head))
+            out.squeeze(3)?.transpose(1, 2)?.contiguous()?.reshape((size.batch, size.queries, size.heads * size.head)) #outside
         }
     })
 }
