@@ -4,6 +4,8 @@
 mod decay;
 #[path = "primitives/dropout.rs"]
 mod dropout;
+#[path = "primitives/lanes.rs"]
+mod lanes;
 #[path = "primitives/real.rs"]
 mod real;
 #[path = "primitives/smooth.rs"]

@@ -9,7 +9,7 @@ use crate::check::recipe::ParamValue;
 use crate::derive::Derivation;
 use crate::ir::{Axis, Func, Leaf, Role, Space};
 use crate::plan::graph::{Graph, Id, Op};
-use crate::plan::schedule::{Cotangent, Domain, Output, Pass, Place, Step};
+use crate::plan::schedule::{Cotangent, Domain, Output, Pass, Place, Step, reachable};
 use crate::plan::{Passes, Plan, Precision};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -313,9 +313,16 @@ pub fn primitive(func: Func) -> Ident {
     format_ident!("{name}")
 }
 
+/// The values a pass looks at.
+fn computed_by(plan: &Plan, pass: &Pass) -> BTreeSet<Id> {
+    let roots = pass.outputs.iter().map(|o| o.id).chain(pass.saved.iter().copied()).collect();
+    reachable(&plan.graph, &roots, &BTreeSet::new())
+}
+
 /// The primitives a plan calls, in the order of the file.
 pub fn primitives_of(plan: &Plan) -> Vec<&'static str> {
-    let ops = || plan.graph.nodes.iter().map(|node| &node.op);
+    let ids: BTreeSet<Id> = passes(plan).flat_map(|pass| computed_by(plan, pass)).collect();
+    let ops = || ids.iter().map(|id| &plan.graph[*id].op);
     let mut used = vec!["functions", "smooth", "real", "double", "lanes", "blocks", "product"];
     if ops().any(|op| matches!(op, Op::Threshold(..))) {
         used.push("threshold");

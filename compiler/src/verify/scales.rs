@@ -98,6 +98,7 @@ const TOO_LONG: usize = 10_000;
 enum Judged {
     Kept {
         error: f64,
+        allowed: f64,
     },
     /// Finite, where a rounding of the inputs leaves nothing of the result.
     Vague,
@@ -118,6 +119,8 @@ pub struct Measured {
     /// The first thing that is lost at every scale that has one, in words.
     lost: Vec<String>,
     too_large_from: Option<&'static str>,
+    /// The error that is the largest part of what is allowed, and that.
+    worst: (f64, f64),
     samples: usize,
 }
 
@@ -158,7 +161,7 @@ pub fn line(case: &Case, single: Option<Measured>) -> Line {
         true if found.samples == 0 => {
             Outcome::Inconclusive { reason: "no sample has values that formulas agree on".to_string() }
         }
-        true => Outcome::Pass { error: found.errors.iter().copied().fold(0.0, f64::max), tolerance: 1.0 },
+        true => Outcome::Pass { error: found.worst.0, tolerance: found.worst.1 },
         false => Outcome::Warning { reason: found.lost.join("; ") },
     };
     Line { name: LINE, detail, outcome }
@@ -171,7 +174,7 @@ fn measured(case: &Case, precision: Precision) -> Option<Measured> {
         return None;
     }
     let count = (WORK / values.max(1)).clamp(2, MOST_DRAWS * SAMPLES.len());
-    let mut all = Measured::default();
+    let mut all = Measured { worst: (0.0, ALLOWED * ROUNDING), ..Measured::default() };
     for (scale, name) in SCALES {
         let mut error = 0.0f64;
         let mut lost = None;
@@ -182,7 +185,13 @@ fn measured(case: &Case, precision: Precision) -> Option<Measured> {
                 all.samples += 1;
                 let at = || format!("{} at inputs of {name}{}", words(&array), place.words());
                 match judged {
-                    Judged::Kept { error: own } => error = error.max(own),
+                    Judged::Kept { error: own, allowed } => {
+                        error = error.max(own);
+                        let (most, of) = all.worst;
+                        if own * of >= most * allowed {
+                            all.worst = (own, allowed);
+                        }
+                    }
                     Judged::Lost { error: own, allowed } => {
                         error = error.max(own);
                         let digits = |error: f64| format!("{:.1}", (-error.log10()).max(0.0));
@@ -267,7 +276,7 @@ fn judge(x: &[f64], moved: &[&Vec<f64>], got: &[f64], of_parts: f64) -> Judged {
         return Judged::NotFinite;
     }
     if largest < SMALLEST {
-        return Judged::Kept { error: 0.0 };
+        return Judged::Kept { error: 0.0, allowed: ALLOWED * ROUNDING };
     }
     let movement = moved.iter().fold(0.0f64, |m, other| m.max(gap(x, other)));
     if movement > VAGUE * largest {
@@ -275,7 +284,7 @@ fn judge(x: &[f64], moved: &[&Vec<f64>], got: &[f64], of_parts: f64) -> Judged {
     }
     let allowed = ALLOWED * (movement / largest + ROUNDING);
     let error = gap(x, got) / largest;
-    if error <= allowed { Judged::Kept { error } } else { Judged::Lost { error, allowed } }
+    if error <= allowed { Judged::Kept { error, allowed } } else { Judged::Lost { error, allowed } }
 }
 
 /// Inputs of a scale at a place, as numbers of f32.
