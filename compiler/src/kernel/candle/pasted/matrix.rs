@@ -25,6 +25,10 @@ pub fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// The numbers of a contiguous tensor in memory.
 pub fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     let CpuStorage::F32(all) = storage else { bail!("this kernel computes in f32; convert its inputs with to_dtype") };
+    contiguous(all, layout)
+}
+
+fn contiguous<'a, T>(all: &'a [T], layout: &Layout) -> Result<&'a [T]> {
     match layout.contiguous_offsets() {
         Some((start, end)) => Ok(&all[start..end]),
         None => bail!("this kernel needs contiguous inputs"),
@@ -51,9 +55,20 @@ impl CustomOp1 for Inverse {
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let n = layout.dims().last().copied().unwrap_or(1).max(1);
-        let mut out = floats(storage, layout)?.to_vec();
-        out.par_chunks_mut(n * n).for_each(|matrix| invert(matrix, n));
-        Ok((CpuStorage::F32(out), layout.shape().clone()))
+        let inverses = match storage {
+            CpuStorage::F32(all) => {
+                let mut out: Vec<f64> = contiguous(all, layout)?.iter().map(|x| f64::from(*x)).collect();
+                out.par_chunks_mut(n * n).for_each(|matrix| invert(matrix, n, f64::from(f32::EPSILON)));
+                CpuStorage::F32(out.into_iter().map(|x| x as f32).collect())
+            }
+            CpuStorage::F64(all) => {
+                let mut out = contiguous(all, layout)?.to_vec();
+                out.par_chunks_mut(n * n).for_each(|matrix| invert(matrix, n, f64::EPSILON));
+                CpuStorage::F64(out)
+            }
+            _ => bail!("matrices are inverted in f32 or f64; convert them with to_dtype"),
+        };
+        Ok((inverses, layout.shape().clone()))
     }
 
     /// d(A⁻¹) = −A⁻¹ dA A⁻¹, so ∂A = −A⁻ᵀ ∂(A⁻¹) A⁻ᵀ.
@@ -63,20 +78,20 @@ impl CustomOp1 for Inverse {
     }
 }
 
-/// Gauss and Jordan's elimination with partial pivoting, in f64; 0 if a pivot is no more than rounding.
-fn invert(matrix: &mut [f32], n: usize) {
-    let mut a: Vec<f64> = matrix.iter().map(|x| f64::from(*x)).collect();
+/// Gauss and Jordan's elimination with partial pivoting; 0 if a pivot is no more than rounding of entries that are known to
+/// `epsilon`.
+fn invert(a: &mut [f64], n: usize, epsilon: f64) {
     let mut b: Vec<f64> = (0..n * n).map(|i| if i / n == i % n { 1.0 } else { 0.0 }).collect();
     let largest = a.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
-    let least = n as f64 * f64::from(f32::EPSILON) * largest;
+    let least = n as f64 * epsilon * largest;
     for column in 0..n {
         let size = |row: &usize| a[row * n + column].abs();
         let best = (column..n).max_by(|i, j| size(i).total_cmp(&size(j))).unwrap_or(column);
         let pivot = a[best * n + column];
         if !pivot.is_finite() || pivot.abs() <= least {
-            return matrix.fill(0.0);
+            return a.fill(0.0);
         }
-        for side in [&mut a, &mut b] {
+        for side in [&mut *a, &mut b] {
             for j in 0..n {
                 side.swap(column * n + j, best * n + j);
                 side[column * n + j] /= pivot;
@@ -84,12 +99,12 @@ fn invert(matrix: &mut [f32], n: usize) {
         }
         for row in (0..n).filter(|row| *row != column) {
             let factor = a[row * n + column];
-            for side in [&mut a, &mut b] {
+            for side in [&mut *a, &mut b] {
                 for j in 0..n {
                     side[row * n + j] -= factor * side[column * n + j];
                 }
             }
         }
     }
-    matrix.iter_mut().zip(b).for_each(|(y, x)| *y = x as f32);
+    a.copy_from_slice(&b);
 }
