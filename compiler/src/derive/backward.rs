@@ -21,6 +21,8 @@ pub struct Backward {
     pub output: Leaf,
     /// Cotangents of scores, in the order they are computed.
     pub definitions: Vec<Definition>,
+    /// ∂s₀ beside the ∂s_i of shares: over all tokens and the rest, the cotangents of a row's scores sum to 0.
+    pub of_rests: Vec<(Leaf, Expr)>,
     /// Cotangents of q, k, v and of every parameter and gate.
     pub gradients: Vec<Definition>,
 }
@@ -46,7 +48,7 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
     };
     let terms = if solves { direction.terms() } else { vec![direction.clone()] };
     let mut pieces: Vec<Expr> = terms.iter().map(|term| scalar(&Expr::leaf(cotangent.clone()).times(term))).collect();
-    let mut definitions = Vec::new();
+    let (mut definitions, mut of_rests) = (Vec::new(), Vec::new());
     let names: Vec<_> = derivation.names.iter().rev().collect();
     let scores_of = |name: &str| format!("∂{}", unused(&name.replacen('p', "s", 1), recipe));
     // What the share p₀ of a rest has received, until p_i, whose name comes before, is looked at.
@@ -87,15 +89,21 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
                 let received = everywhere(&received);
                 let of_rest = std::mem::replace(&mut of_rest, Expr::zero());
                 let mean = Expr::sum(Axis::N, &share.times(&received)).plus(&rest.times(&of_rest));
+                let from_rest = tidy(&rest.times(&of_rest.minus(&mean)));
+                let leaf_of = |name: &str| Leaf::new(Role::Adjoint, number as u16, name, &named.leaf.axes, Sign::Unknown);
+                let mut at_rest = from_rest.term.clone();
                 // Its name is the one before.
                 if !inputs_among(derivation, &[&shares.rest_score]).is_empty() {
                     let ordinal = number.saturating_sub(1) as u16;
                     let name = scores_of(&shares.rest_share.name);
                     let leaf = Leaf::new(Role::Adjoint, ordinal, &name, &[Axis::T], Sign::Unknown);
                     pieces.push(scalar(&Expr::leaf(leaf.clone()).times(&shares.rest_score)));
-                    definitions.push(Definition { leaf, value: tidy(&rest.times(&of_rest.minus(&mean))) });
+                    at_rest = Expr::leaf(leaf.clone());
+                    definitions.push(Definition { leaf, value: from_rest });
                 }
-                (share.times(&received.minus(&mean)), scores_of(&named.leaf.name))
+                let name = scores_of(&named.leaf.name);
+                of_rests.push((leaf_of(&name), at_rest));
+                (share.times(&received.minus(&mean)), name)
             }
             Meaning::Rest(_) => {
                 let leaf = Leaf::new(
@@ -137,7 +145,7 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
             Definition { leaf, value }
         })
         .collect();
-    Backward { cotangent, output, definitions, gradients }
+    Backward { cotangent, output, definitions, of_rests, gradients }
 }
 
 /// The backward pass of the energy itself: what a cotangent of F_h, one number per query, sends to every input.

@@ -1,7 +1,7 @@
 //! Fused loops: one run over a register full of numbers at a time, with everything that does not change in it in front.
 
 use super::names;
-use crate::ir::{Axis, Rational, Role, rational};
+use crate::ir::{Axis, Func, Rational, Role, rational};
 use crate::plan::Precision;
 use crate::plan::graph::{Fold, Graph, Id, Map, Op};
 use crate::plan::schedule::{Domain, Loop, Pass, Place, Step};
@@ -600,20 +600,40 @@ impl Context<'_> {
     }
 
     /// Whether a value is 0 in lanes behind the end of a row, where everything that is loaded is 0.
-    fn is_0_behind_the_end(&self, id: Id, l: &Loop, known: &mut BTreeMap<Id, bool>) -> bool {
+    fn is_0_behind_the_end(&self, id: Id, l: &Loop, known: &mut BTreeMap<Id, Behind>) -> bool {
+        self.behind_the_end(id, l, known) == Behind::Zero
+    }
+
+    fn behind_the_end(&self, id: Id, l: &Loop, known: &mut BTreeMap<Id, Behind>) -> Behind {
         if let Some(known) = known.get(&id) {
             return *known;
         }
-        let mut is_0 = |&o: &Id| self.is_0_behind_the_end(o, l, known);
+        let mut all = |operands: &[Id]| -> Vec<Behind> {
+            operands.iter().map(|o| self.behind_the_end(*o, l, known)).collect()
+        };
+        let largest = |operands: Vec<Behind>| operands.into_iter().max().unwrap_or(Behind::Finite);
         let found = match &self.graph[id].op {
-            _ if !self.is_inner(id, View::of(l.domain)) => false,
-            _ if !l.maps.contains(&id) => true,
-            Op::Map(Map::Mul, operands) => operands.iter().any(is_0),
-            Op::Map(Map::Add, operands) => operands.iter().all(is_0),
-            Op::Map(Map::Select, operands) => operands[2..].iter().all(is_0),
-            Op::Map(Map::Call(func), _) if !func.keeps_zero() => false,
-            Op::Map(_, operands) => is_0(&operands[0]),
-            _ => false,
+            _ if !self.is_inner(id, View::of(l.domain)) => Behind::Finite,
+            _ if !l.maps.contains(&id) => Behind::Zero,
+            Op::Map(Map::Mul, operands) => {
+                let operands = all(operands);
+                let has_zero = operands.contains(&Behind::Zero);
+                let most = largest(operands);
+                if has_zero && most == Behind::Finite { Behind::Zero } else { most }
+            }
+            Op::Map(Map::Add, operands) => largest(all(operands)),
+            Op::Map(Map::Select, operands) => largest(all(&operands[2..])),
+            Op::Map(map, operands) => match (map, all(operands)[0]) {
+                (Map::Call(func), Behind::Zero) if !func.keeps_zero() => match func {
+                    Func::Log => Behind::Unknown,
+                    _ => Behind::Finite,
+                },
+                (_, Behind::Zero) => Behind::Zero,
+                (Map::Call(Func::Exp | Func::Log) | Map::Log1p | Map::Expm1, _) => Behind::Unknown,
+                (Map::Pow(r), _) if r.is_negative() => Behind::Unknown,
+                (_, of) => of,
+            },
+            _ => Behind::Unknown,
         };
         known.insert(id, found);
         found
@@ -692,6 +712,14 @@ impl Context<'_> {
             }
         }
     }
+}
+
+/// What a value is in lanes behind the end of a row. A product with 0 is 0 only if nothing else in it has overflown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Behind {
+    Zero,
+    Finite,
+    Unknown,
 }
 
 fn product(x: &[TokenStream]) -> TokenStream {

@@ -9,6 +9,8 @@
 //! - ∂s = p (∂p − D) subtracts two numbers that are equal where a token has all the weight. D comes from the direction,
 //!   ∂p from a sum over components; where that is a loop (and the forces are as steep as such energies are), their
 //!   rounding differs, and what is left over is taken back: ∂s − p Σ_n ∂s.
+//!
+//! The ∂s of shares sum to 0 together with ∂s₀ of the rest: Σ_n ∂s y = Σ_n ∂s (y − ȳ) − ȳ ∂s₀, for any number ȳ.
 
 use super::graph::{Fold, Id};
 use super::lower::{Lowering, Unsupported};
@@ -18,18 +20,25 @@ use crate::derive::{Backward, Derivation};
 use crate::ir::{Axis, Entropy, Expr, Leaf, Op, Role, Sign, Space, rational, traverse};
 use std::collections::BTreeSet;
 
-/// The cotangent of some weights' scores, which sums to 0 over the tokens of a row.
+/// The cotangent of the scores of some weights or shares, which sums to 0 over the tokens of a row and its rest.
 pub struct Balanced {
     leaf: Leaf,
     kind: Entropy,
     scores: Expr,
+    /// ∂s₀, where there is a rest.
+    of_rest: Option<Expr>,
 }
 
 /// The cotangents of a backward pass that sum to 0. They are numbered by the names they belong to, the last name first.
 pub fn balanced(derivation: &Derivation, backward: &Backward) -> Vec<Balanced> {
     let of_scores = |leaf: &Leaf| match &derivation.names.iter().rev().nth(usize::from(leaf.ordinal))?.meaning {
         Meaning::Weights { kind, scores } => {
-            Some(Balanced { leaf: leaf.clone(), kind: kind.clone(), scores: scores.clone() })
+            Some(Balanced { leaf: leaf.clone(), kind: kind.clone(), scores: scores.clone(), of_rest: None })
+        }
+        Meaning::Share(shares) => {
+            let (_, of_rest) = backward.of_rests.iter().find(|(known, _)| known.same_input(leaf))?;
+            let (kind, scores) = (Entropy::Shannon, shares.scores.clone());
+            Some(Balanced { leaf: leaf.clone(), kind, scores, of_rest: Some(of_rest.clone()) })
         }
         _ => None,
     };
@@ -38,14 +47,15 @@ pub fn balanced(derivation: &Derivation, backward: &Backward) -> Vec<Balanced> {
 }
 
 impl Lowering {
-    /// Whether a name is the cotangent of some weights' scores.
+    /// Whether a name is the cotangent of the scores of some weights or shares.
     pub(super) fn is_balanced(&self, leaf: &Leaf) -> bool {
         self.balanced.iter().any(|b| b.leaf.same_input(leaf))
     }
 
     /// The value of a name, with what rounding leaves of its sum over tokens taken back if it is a ∂s from a loop.
     pub(super) fn evened(&mut self, leaf: &Leaf, id: Id) -> Result<Id, Unsupported> {
-        let own = self.balanced.iter().find(|b| b.leaf.same_input(leaf) && b.kind == Entropy::Shannon);
+        let is_own = |b: &&Balanced| b.leaf.same_input(leaf) && b.kind == Entropy::Shannon && b.of_rest.is_none();
+        let own = self.balanced.iter().find(is_own);
         let Some(scores) = own.map(|b| b.scores.clone()) else { return Ok(id) };
         let below = reachable(&self.graph, &BTreeSet::from([id]), &BTreeSet::new());
         if !below.into_iter().any(|id| self.graph[id].is_triple()) {
@@ -61,24 +71,37 @@ impl Lowering {
 
     /// Σ_axis of factors that all have the axis, if they are ∂s and numbers per token.
     pub(super) fn centred(&mut self, axis: Axis, factors: &[Expr]) -> Result<Option<Id>, Unsupported> {
-        let Some(Centred { cotangent, kind, scores, others, multiple }) = self.beside_cotangent(axis, factors) else {
+        let Some(Centred { cotangent, kind, scores, of_rest, others, multiple }) = self.beside_cotangent(axis, factors)
+        else {
             return Ok(None);
         };
         let cotangent = self.lower(&cotangent)?;
         let weights = self.weights(&kind, &scores)?;
-        let Some(multiple) = multiple else {
-            let y = self.lower(&others)?;
-            let p = self.normalized(&weights);
-            let weighted = self.graph.mul(&[p, y]);
-            let mean = self.graph.fold(Fold::Sum, Axis::N, weighted);
-            let minus = self.graph.number(&rational::int(-1));
-            let mean = self.graph.mul(&[minus, mean]);
-            let deviation = self.graph.add(&[y, mean]);
-            let product = self.graph.mul(&[cotangent, deviation]);
-            return Ok(Some(self.graph.fold(Fold::Sum, Axis::N, product)));
+        let minus = self.graph.number(&rational::int(-1));
+        // Minus ȳ, and y − ȳ.
+        let (below, deviation) = match multiple {
+            Some(_) => {
+                let shift = self.lower(&weights.shift)?;
+                let top = self.graph.add(&[weights.top, shift]);
+                (self.graph.mul(&[minus, top]), weights.scores)
+            }
+            None => {
+                let y = self.lower(&others)?;
+                let p = self.normalized(&weights);
+                let weighted = self.graph.mul(&[p, y]);
+                let mean = self.graph.fold(Fold::Sum, Axis::N, weighted);
+                let below = self.graph.mul(&[minus, mean]);
+                (below, self.graph.add(&[y, below]))
+            }
         };
-        let product = self.graph.mul(&[cotangent, weights.scores]);
-        let sum = self.graph.fold(Fold::Sum, Axis::N, product);
+        let product = self.graph.mul(&[cotangent, deviation]);
+        let mut sum = self.graph.fold(Fold::Sum, Axis::N, product);
+        if let Some(of_rest) = of_rest {
+            let of_rest = self.lower(&of_rest)?;
+            let rest = self.graph.mul(&[below, of_rest]);
+            sum = self.graph.add(&[sum, rest]);
+        }
+        let Some(multiple) = multiple else { return Ok(Some(sum)) };
         let multiple = self.lower(&multiple)?;
         Ok(Some(self.graph.mul(&[multiple, sum])))
     }
@@ -106,6 +129,7 @@ impl Lowering {
             cotangent: at_n(&factors[at]),
             kind: balanced.kind.clone(),
             scores: balanced.scores.clone(),
+            of_rest: balanced.of_rest.clone(),
             others,
             multiple,
         })
@@ -118,6 +142,8 @@ struct Centred {
     /// The weights p of these scores s.
     kind: Entropy,
     scores: Expr,
+    /// ∂s₀, where there is a rest.
+    of_rest: Option<Expr>,
     /// y along `N`.
     others: Expr,
     /// c, if y is c s.

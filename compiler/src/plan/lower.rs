@@ -75,8 +75,8 @@ pub struct Lowering {
 /// What the weights of a row are made of.
 pub(super) struct Weights {
     /// The largest score, and what every score is more than the scores used here.
-    top: Id,
-    shift: Expr,
+    pub(super) top: Id,
+    pub(super) shift: Expr,
     /// Scores minus the largest.
     pub(super) scores: Id,
     /// Weights up to the factor 1/`total`, which is there when they do not sum to one by themselves.
