@@ -90,7 +90,8 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
                 let of_rest = std::mem::replace(&mut of_rest, Expr::zero());
                 let mean = Expr::sum(Axis::N, &share.times(&received)).plus(&rest.times(&of_rest));
                 let from_rest = tidy(&rest.times(&of_rest.minus(&mean)));
-                let leaf_of = |name: &str| Leaf::new(Role::Adjoint, number as u16, name, &named.leaf.axes, Sign::Unknown);
+                let leaf_of =
+                    |name: &str| Leaf::new(Role::Adjoint, number as u16, name, &named.leaf.axes, Sign::Unknown);
                 let mut at_rest = from_rest.term.clone();
                 // Its name is the one before.
                 if !inputs_among(derivation, &[&shares.rest_score]).is_empty() {

@@ -608,9 +608,8 @@ impl Context<'_> {
         if let Some(known) = known.get(&id) {
             return *known;
         }
-        let mut all = |operands: &[Id]| -> Vec<Behind> {
-            operands.iter().map(|o| self.behind_the_end(*o, l, known)).collect()
-        };
+        let mut all =
+            |operands: &[Id]| -> Vec<Behind> { operands.iter().map(|o| self.behind_the_end(*o, l, known)).collect() };
         let largest = |operands: Vec<Behind>| operands.into_iter().max().unwrap_or(Behind::Finite);
         let found = match &self.graph[id].op {
             _ if !self.is_inner(id, View::of(l.domain)) => Behind::Finite,

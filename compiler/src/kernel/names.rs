@@ -242,7 +242,7 @@ pub fn types(plan: &Plan, derivation: &Derivation) -> TokenStream {
         let doc = format!(" {meant}{}{}", input_layout(leaf), starts.unwrap_or(""));
         quote! { #[doc = #doc] pub #name: &'a [f32] }
     });
-    let number = number(plan.precision);
+    let number = number(plan.single.widest());
     let saved_fields = saved_values(plan).into_iter().map(|id| {
         let id = &id;
         let (name, doc) = (saved(*id), format!(" {}", layout(Domain::of(plan.graph.axes(*id)))));
@@ -377,7 +377,7 @@ pub fn imports(plan: &Plan) -> TokenStream {
         pub use primitives::visible::Visible;
         #(use primitives::#modules;)*
         #[allow(unused_imports)]
-        use primitives::blocks::{aligned, both, groups, in_parallel, largest_block, next_block, narrowed, part, parts, seen_by, shared, take, widened};
+        use primitives::blocks::{With, aligned, both, convert, converted, groups, in_parallel, is_within, largest_block, next_block, part, parts, seen_by, shared, take};
         use primitives::lanes::{self, MOST_LANES};
         #product
         #[allow(unused_imports)]

@@ -7,16 +7,24 @@ use super::triple;
 use crate::ir::{Axis, Leaf, Role};
 use crate::plan::graph::{Graph, Id, Op};
 use crate::plan::schedule::{Domain, Pass, PassKind, Place, Step, is_accumulated};
-use crate::plan::{Plan, Precision};
+use crate::plan::{Plan, Precision, Reach};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 /// The functions of a pass.
 pub fn pass(plan: &Plan, pass: &Pass) -> TokenStream {
-    let context = Context { graph: &plan.graph, pass, precision: plan.precision_of(pass.kind) };
     let all = all_heads(plan, pass);
-    let one = one_head(plan, &context);
-    quote!(#all #one)
+    let head = head(plan, pass);
+    let each = plan.reach_of(pass.kind).precisions().iter().map(|precision| {
+        let context = Context { graph: &plan.graph, pass, precision: *precision };
+        one_head(plan, &context)
+    });
+    quote!(#all #head #(#each)*)
+}
+
+/// The entries of all buffers together.
+fn room_name(precision: Precision) -> Ident {
+    format_ident!("room_in_{}", names::number(precision).to_string())
 }
 
 fn function(pass: &Pass) -> Ident {
@@ -69,7 +77,7 @@ fn saved_outputs(pass: &Pass) -> Vec<Id> {
 
 /// The saved outputs that every head saves itself: outside of it they have lost half of their digits.
 fn saved_apart(plan: &Plan, pass: &Pass) -> Vec<Id> {
-    match plan.precision_of(pass.kind) {
+    match plan.reach_of(pass.kind).widest() {
         Precision::Single => vec![],
         Precision::Double => saved_outputs(pass),
     }
@@ -169,9 +177,34 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
             }
         }
     });
-    let doc = match plan.precision_of(pass.kind) {
-        Precision::Single => doc.to_string(),
-        Precision::Double => format!("{doc} Computed in double precision."),
+    let reach = plan.reach_of(pass.kind);
+    let doc = match reach {
+        Reach::Everywhere => doc.to_string(),
+        other => format!("{doc} Computed in {}.", other.words()),
+    };
+    let run = |tasks: TokenStream, precision: Precision| {
+        let (number, room) = (names::number(precision), room_name(precision));
+        quote! {
+            in_parallel(#tasks, |task: #head, workspace: &mut Vec<#number>| {
+                let workspace = aligned(workspace, task.#room());
+                pulp::Arch::new().dispatch(With { head: task, workspace });
+            });
+        }
+    };
+    let run = match reach {
+        Reach::UpTo(limit) => {
+            let vectors = names::inputs_of(&plan.graph, pass);
+            let is_vector = |leaf: &&Leaf| matches!(leaf.role, Role::Query | Role::Key | Role::Value);
+            let vectors = vectors.iter().filter(is_vector).map(names::input);
+            let (single, double) = (run(quote!(ordinary), Precision::Single), run(quote!(large), Precision::Double));
+            quote! {
+                let is_ordinary = |task: &#head| is_within(#limit, &[#(task.#vectors),*]);
+                let (ordinary, large): (Vec<#head>, Vec<#head>) = tasks.partition(is_ordinary);
+                #single
+                #double
+            }
+        }
+        other => run(quote!(tasks.collect()), other.widest()),
     };
     let written_saved = saved_here(pass).into_iter().chain(saved_apart(plan, pass));
     let resized = written_saved.filter(|_| pass.is_saving).map(|id| {
@@ -205,14 +238,33 @@ fn all_heads(plan: &Plan, pass: &Pass) -> TokenStream {
                     #(#fields,)*
                     #(#parameters,)*
                     #dropout
-                    workspace: &mut [],
-                })
-                .collect();
-            in_parallel(tasks, |task: #head, workspace| {
-                let workspace = aligned(workspace, task.room());
-                pulp::Arch::new().dispatch(#head { workspace, ..task });
-            });
+                });
+            #run
             #(#copied)*
+        }
+    }
+}
+
+/// What the functions of one head are given.
+fn head(plan: &Plan, pass: &Pass) -> TokenStream {
+    let head = head_type(pass);
+    let share_fields = shares(plan, pass).into_iter().map(|share| {
+        let (name, number) = (&share.name, names::number(outside_precision(plan, pass, &share)));
+        if share.is_written { quote!(#name: &'a mut [#number]) } else { quote!(#name: &'a [#number]) }
+    });
+    let parameters = numbers(plan, pass);
+    let parameters = parameters.iter().map(names::input);
+    let dropout_fields = names::reads_kept(&plan.graph, pass).then(|| quote!(dropout: Option<Dropout>, number: u32,));
+    let doc = format!(" One head of [`{}`].", function(pass));
+    quote! {
+        #[doc = #doc]
+        #[allow(non_snake_case)]
+        struct #head<'a> {
+            size: Size,
+            visible: &'a [Range<usize>],
+            #(#share_fields,)*
+            #(#parameters: f32,)*
+            #dropout_fields
         }
     }
 }
@@ -222,11 +274,6 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     let head = head_type(pass);
     let shares = shares(plan, pass);
     let number = names::number(context.precision);
-    let share_fields = shares.iter().map(|s| {
-        let name = &s.name;
-        let number = if s.is_saved { number.clone() } else { quote!(f32) };
-        if s.is_written { quote!(#name: &'a mut [#number]) } else { quote!(#name: &'a [#number]) }
-    });
     let parameters: Vec<Ident> = numbers(plan, pass).iter().map(names::input).collect();
     let share_names: Vec<&Ident> = shares.iter().map(|s| &s.name).collect();
     let room = room(plan, context);
@@ -271,36 +318,25 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
         }
     });
     let reads_kept = names::reads_kept(&plan.graph, pass);
-    let dropout_fields = reads_kept.then(|| quote!(dropout: Option<Dropout>, number: u32,));
     let dropout_names = reads_kept.then(|| quote!(dropout, number,));
-    let doc = format!(" One head of [`{}`].", function(pass));
+    let room_name = room_name(context.precision);
     quote! {
-        #[doc = #doc]
-        #[allow(non_snake_case)]
-        struct #head<'a> {
-            size: Size,
-            visible: &'a [Range<usize>],
-            #(#share_fields,)*
-            #(#parameters: f32,)*
-            #dropout_fields
-            workspace: &'a mut [#number],
-        }
-
         impl #head<'_> {
             /// The entries of all buffers together.
-            fn room(&self) -> usize {
+            fn #room_name(&self) -> usize {
                 #room
             }
         }
 
-        impl pulp::WithSimd for #head<'_> {
+        impl pulp::WithSimd for With<'_, #head<'_>, #number> {
             type Output = ();
 
             #[inline(always)]
             #[allow(non_snake_case, unused_variables, unused_mut, unused_assignments)]
             #[allow(clippy::needless_range_loop, clippy::let_and_return, clippy::manual_clamp)]
             fn with_simd<S: pulp::Simd>(self, simd: S) {
-                let #head { size, visible, #(#share_names,)* #(#parameters,)* #dropout_names workspace } = self;
+                let With { head: #head { size, visible, #(#share_names,)* #(#parameters,)* #dropout_names }, workspace } =
+                    self;
                 type Lanes<S> = lanes::Lanes<S, #number>;
                 let head = size.head;
                 #sizes
@@ -318,12 +354,15 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
     }
 }
 
-/// The shares that are in single precision outside of the head and in double precision in it.
+/// What a share is in outside of the head.
+fn outside_precision(plan: &Plan, pass: &Pass, share: &Share) -> Precision {
+    if share.is_saved { plan.reach_of(pass.kind).widest() } else { Precision::Single }
+}
+
+/// The shares that are in another precision outside of the head than in it.
 fn converted(plan: &Plan, context: &Context) -> Vec<Share> {
-    match context.precision {
-        Precision::Single => vec![],
-        Precision::Double => shares(plan, context.pass).into_iter().filter(|share| !share.is_saved).collect(),
-    }
+    let is_other = |share: &Share| outside_precision(plan, context.pass, share) != context.precision;
+    shares(plan, context.pass).into_iter().filter(is_other).collect()
 }
 
 fn outside_name(share: &Share) -> Ident {
@@ -335,7 +374,7 @@ fn inside(plan: &Plan, context: &Context) -> TokenStream {
     let arrays = converted(plan, context).into_iter().map(|share| {
         let (name, outside) = (&share.name, outside_name(&share));
         match share.is_written {
-            false => quote!(let #name = widened(&mut rest, #name);),
+            false => quote!(let #name = converted(&mut rest, #name);),
             true => quote! {
                 let #outside = #name;
                 let #name = take(&mut rest, #outside.len());
@@ -359,7 +398,7 @@ fn outside(plan: &Plan, context: &Context) -> TokenStream {
     });
     let written = converted(plan, context).into_iter().filter(|share| share.is_written).map(|share| {
         let (name, outside) = (&share.name, outside_name(&share));
-        quote!(narrowed(#name, #outside);)
+        quote!(convert(#name, #outside);)
     });
     saved.chain(written).collect()
 }

@@ -57,12 +57,56 @@ impl Precision {
     }
 }
 
+/// For which inputs single precision keeps the digits that the problem leaves.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Reach {
+    #[default]
+    Everywhere,
+    /// Where no entry of q, k and v is larger.
+    UpTo(f32),
+    Nowhere,
+}
+
+impl Reach {
+    /// What inputs are computed with whose entries are at most this large.
+    pub fn precision_at(self, largest: f32) -> Precision {
+        match self {
+            Reach::Everywhere => Precision::Single,
+            Reach::UpTo(limit) if largest <= limit => Precision::Single,
+            Reach::UpTo(_) | Reach::Nowhere => Precision::Double,
+        }
+    }
+
+    /// The precisions there are.
+    pub fn precisions(self) -> &'static [Precision] {
+        match self {
+            Reach::Everywhere => &[Precision::Single],
+            Reach::UpTo(_) => &[Precision::Single, Precision::Double],
+            Reach::Nowhere => &[Precision::Double],
+        }
+    }
+
+    /// The larger one of them.
+    pub fn widest(self) -> Precision {
+        if self == Reach::Everywhere { Precision::Single } else { Precision::Double }
+    }
+
+    pub fn words(self) -> String {
+        match self {
+            Reach::UpTo(limit) => {
+                format!("{} up to inputs of {limit}, {} beyond", Precision::Single.words(), Precision::Double.words())
+            }
+            other => other.widest().words().to_string(),
+        }
+    }
+}
+
 /// Everything a kernel computes for one recipe.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub name: String,
-    /// What the direction and its gradients are computed with.
-    pub precision: Precision,
+    /// Where the direction and its gradients are computed in single precision.
+    pub single: Reach,
     pub graph: Graph,
     /// The passes block by block of queries, which serve every mask.
     pub tiles: Passes,
@@ -114,13 +158,13 @@ impl Plan {
         [&self.tiles].into_iter().chain(&self.scans).flat_map(Passes::all)
     }
 
-    /// What a pass computes with. The energy and what belongs to it, a difference of large numbers as often as not, and gradients
+    /// Where a pass is computed in single precision. The energy and what belongs to it, a difference of large numbers as often as not, and gradients
     /// of numbers that nobody learns take double precision whatever the direction takes.
-    pub fn precision_of(&self, kind: PassKind) -> Precision {
+    pub fn reach_of(&self, kind: PassKind) -> Reach {
         match kind {
-            PassKind::Forward | PassKind::Backward => self.precision,
-            PassKind::Energy | PassKind::EnergyBackward => Precision::Double,
-            PassKind::Constants | PassKind::EnergyConstants => Precision::Double,
+            PassKind::Forward | PassKind::Backward => self.single,
+            PassKind::Energy | PassKind::EnergyBackward => Reach::Nowhere,
+            PassKind::Constants | PassKind::EnergyConstants => Reach::Nowhere,
         }
     }
 
@@ -184,7 +228,7 @@ pub fn plan(derivation: &Derivation, options: &Options) -> Result<Valid, Unsuppo
     let scans = scans.and_then(|passes| passes.by_scans(&graph));
     let plan = Plan {
         name: recipe.name.clone(),
-        precision: Precision::default(),
+        single: Reach::default(),
         tiles,
         scans,
         cotangents: [backward.cotangent, energy_backward.cotangent],

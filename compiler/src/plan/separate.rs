@@ -44,8 +44,12 @@ pub fn separate(e: &Expr) -> Option<Vec<Product>> {
     if !mixes(e.axes()) {
         return Some(vec![Product::of(e)]);
     }
-    let most = if compares(e.axes()) { AT_MOST } else { WORTH_IT };
-    products(e, most).filter(|products| products.len() <= most)
+    let must = compares(e.axes());
+    let most = if must { AT_MOST } else { WORTH_IT };
+    let products = products(e, most).filter(|products| products.len() <= most)?;
+    // Where nothing became a matrix product, one loop as it is written serves all, and what cancels in it cancels there.
+    let is_in_vain = !must && !products.iter().any(|product| product.is_pure);
+    Some(if is_in_vain { vec![Product::of(e)] } else { products })
 }
 
 /// `None` when there would be more than `most`.

@@ -18,7 +18,7 @@ fn print_pass(plan: &Plan, pass: &Pass, text: &mut String) {
     let graph = &plan.graph;
     let names = |ids: &[Id]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
     let way = if pass.is_scan { " by scans" } else { "" };
-    let _ = writeln!(text, "\n{}{way}, in {}", pass.kind, plan.precision_of(pass.kind).words());
+    let _ = writeln!(text, "\n{}{way}, in {}", pass.kind, plan.reach_of(pass.kind).words());
     if !pass.saved.is_empty() {
         let _ = writeln!(text, "    {} {}", if pass.is_saving { "saves" } else { "reads" }, names(&pass.saved));
     }

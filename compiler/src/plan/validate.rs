@@ -11,7 +11,7 @@
 use super::graph::{Built, Entry, Graph, Id, KEY_VECTOR, Misfit, Op, ROW_VECTOR, TILE, TRIPLE};
 use super::lower::Unsupported;
 use super::schedule::{Domain, Loop, Pass, PassKind, Place, Step, loop_domain, sums_queries, writes};
-use super::{Plan, Precision};
+use super::{Plan, Reach};
 use crate::ir::{Axis, AxisSet};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -79,9 +79,9 @@ impl Deref for Valid {
 }
 
 impl Valid {
-    /// The same plan, computed in this precision.
-    pub fn in_precision(self, precision: Precision) -> Valid {
-        Valid(Plan { precision, ..self.0 })
+    /// The same plan, computed in single precision that far.
+    pub fn in_single(self, single: Reach) -> Valid {
+        Valid(Plan { single, ..self.0 })
     }
 }
 

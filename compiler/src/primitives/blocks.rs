@@ -1,6 +1,7 @@
 //! How work is cut: heads run in parallel, the queries of a head go in blocks whose tiles stay in cache.
 
 use super::lanes::MOST_LANES;
+use super::real::Real;
 use std::cell::Cell;
 use std::ops::Range;
 use std::thread::LocalKey;
@@ -153,14 +154,25 @@ pub fn take<'a, T>(rest: &mut &'a mut [T], length: usize) -> &'a mut [T] {
     buffer
 }
 
-/// A buffer with the same numbers in double precision.
-pub fn widened<'a>(rest: &mut &'a mut [f64], array: &[f32]) -> &'a [f64] {
-    let wide = take(rest, array.len());
-    wide.iter_mut().zip(array).for_each(|(y, x)| *y = f64::from(*x));
-    wide
+/// A buffer with the same numbers in another precision.
+pub fn converted<'a, M: Real, N: Real>(rest: &mut &'a mut [N], array: &[M]) -> &'a [N] {
+    let buffer = take(rest, array.len());
+    convert(array, buffer);
+    buffer
 }
 
-/// The same numbers in single precision.
-pub fn narrowed(wide: &[f64], array: &mut [f32]) {
-    array.iter_mut().zip(wide).for_each(|(y, x)| *y = *x as f32);
+/// The same numbers in another precision.
+pub fn convert<M: Real, N: Real>(from: &[M], to: &mut [N]) {
+    to.iter_mut().zip(from).for_each(|(y, x)| *y = N::of(x.to_f64()));
+}
+
+/// Whether no entry of these arrays is larger; nothing is known of what is not a number.
+pub fn is_within(limit: f32, arrays: &[&[f32]]) -> bool {
+    arrays.iter().all(|array| array.iter().all(|x| x.abs() <= limit))
+}
+
+/// A head and the workspace it is computed in.
+pub struct With<'a, H, N> {
+    pub head: H,
+    pub workspace: &'a mut [N],
 }

@@ -118,7 +118,7 @@ impl Interpreted {
 
     /// The outputs of a pass that reads nothing of another.
     fn alone(&self, problem: &Problem, pass: &Pass) -> Vec<Vec<f32>> {
-        match self.plan.precision_of(pass.kind) {
+        match self.plan.reach_of(pass.kind).precision_at(largest(problem)) {
             Precision::Single => self.run::<f32>(problem, pass, &[]).outputs,
             Precision::Double => narrowed(self.run::<f64>(problem, pass, &[]).outputs),
         }
@@ -128,7 +128,7 @@ impl Interpreted {
 impl Engine for Interpreted {
     fn forward(&self, problem: &Problem) -> Forward {
         let pass = &self.passes(problem).forward;
-        let (mut outputs, saved) = match self.plan.precision {
+        let (mut outputs, saved) = match self.plan.single.precision_at(largest(problem)) {
             Precision::Single => {
                 let Values { outputs, saved } = self.run(problem, pass, &[]);
                 (outputs, Saved::Single(saved))
@@ -168,6 +168,20 @@ impl Engine for Interpreted {
         let pass = &self.passes(problem).energy_constants;
         gathered(problem, &pass.outputs, self.alone(problem, pass))
     }
+}
+
+/// The largest entry of the vectors; infinite where one is not a number.
+fn largest(problem: &Problem) -> f32 {
+    let vectors = ["q", "k", "v"].into_iter().filter_map(|name| problem.tensors.get(name)).flatten();
+    vectors.fold(0.0, |most, x| {
+        if x.abs() <= most {
+            most
+        } else if x.is_nan() {
+            f32::INFINITY
+        } else {
+            x.abs()
+        }
+    })
 }
 
 /// The i-th of equal parts.

@@ -16,7 +16,7 @@ use crate::spot::Spot;
 use crate::tally::Tally;
 use crate::tree;
 use energyc::plan::schedule::PassKind;
-use energyc::plan::{Passes, Precision};
+use energyc::plan::{Passes, Precision, Reach};
 use energyc::primitives::visible::Visible;
 
 const POINTS: usize = 6;
@@ -29,7 +29,7 @@ pub fn compare(tree: &tree::Recipe, compiled: &Compiled, seed: u64, tally: &mut 
         tally.skip("a direction along a query of fixed length");
         return Ok(());
     }
-    if compiled.plan.precision == Precision::Double {
+    if compiled.plan.single != Reach::Everywhere {
         tally.in_double += 1;
     }
     let mut random = Random::new(seed);
@@ -73,13 +73,15 @@ fn at_point(
     let passes = compiled.plan.passes_for(std::slice::from_ref(&visible), false);
     let got = catching("single", || {
         let double = planned::<f64>(compiled, passes, point, &visible);
-        if compiled.plan.precision == Precision::Double {
+        let largest =
+            [&point.q, &point.k, &point.v].into_iter().flatten().fold(0.0f32, |most, x| most.max(x.abs() as f32));
+        if compiled.plan.single.precision_at(largest) == Precision::Double {
             return double;
         }
         // Not all passes are in the plan's precision.
         let mut single = planned::<f32>(compiled, passes, point, &visible);
         for (name, pass) in arrays_of(passes) {
-            if compiled.plan.precision_of(pass) == Precision::Double {
+            if compiled.plan.reach_of(pass).precision_at(largest) == Precision::Double {
                 single.insert(name.clone(), double[&name].clone());
             }
         }

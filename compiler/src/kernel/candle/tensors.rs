@@ -38,7 +38,7 @@ pub fn direction(subject: &Subject) -> Result<TokenStream, Unsupported> {
         }
     });
     // As precise inside as the kernel.
-    let (inside, outside) = match subject.plan.precision {
+    let (inside, outside) = match subject.plan.single.widest() {
         Precision::Single => (quote!(), quote!()),
         Precision::Double => {
             let taken = [("tokens", &tokens), ("numbers", &numbers)].into_iter().filter(|(name, used)| *used == name);
