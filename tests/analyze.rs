@@ -73,6 +73,8 @@ fn shipped_recipes_have_the_shape_one_finds_by_hand() {
         ("softcap", Neither, Neither),
         // As `lp`: a valley at every token, a ridge between two.
         ("logcosh", Neither, Neither),
+        // A bowl whose walls bend down far away; with the norms put in, the logarithm of something affine.
+        ("cauchy", Neither, Concave),
         // The energies of the above; an optimizer changes nothing about them.
         ("momentum", Concave, Concave),
         ("nag", Concave, Concave),

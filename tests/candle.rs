@@ -1,5 +1,6 @@
-//! The candle target: every shipped recipe as a layer, and one whose names are those of other things, in a crate of its
-//! own that has nothing but the crates the files ask for. `candle/layers.rs` is what runs there.
+//! The candle target: every shipped recipe as a layer, one whose names are those of other things, and one that does not look
+//! at the query, in a crate of its own that has nothing but the crates the files ask for. `candle/layers.rs` is what runs
+//! there.
 
 use energyc::kernel::users;
 use energyc::pipeline::{self, Target};
@@ -33,7 +34,7 @@ fn layers_compute_and_learn() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "recipe"))
         .collect();
     recipes.sort();
-    recipes.push(root.join("tests/names/match.recipe"));
+    recipes.extend(["tests/names/match.recipe", "tests/candle/without_query.recipe"].map(|path| root.join(path)));
     let crate_root = root.join("target/layers");
     let [mut modules, mut subjects, mut checks, mut needed] = std::array::from_fn(|_| String::new());
     for path in &recipes {

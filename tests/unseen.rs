@@ -5,6 +5,9 @@ mod chain;
 
 use chain::{Case, agree, masks};
 use energyc::interpret::HeadSize;
+use energyc::pipeline::{self, Target};
+use energyc::simplify::Options;
+use std::collections::BTreeSet;
 
 /// What a recipe says beyond its name.
 const RECIPES: &[(&str, &str)] = &[
@@ -199,4 +202,30 @@ fn plans_of_unseen_recipes_compute_what_the_formulas_say() {
         }
     }
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Behind the end of a row everything that is loaded is 0, and an exponential of what is computed from it may be infinite:
+/// 0 · 0 · ∞ is no number. So a sum over components takes nothing from there where a factor is an exponential.
+#[test]
+fn sums_over_components_end_where_the_components_do() {
+    let text = "recipe r { local dot; global g(x = learn(2)) where x > 0 { F = sum(log(1 + E^2)) / sum(exp(-E / x)) } \
+                optimizer gd; values tied; }";
+    let recipe = pipeline::front(text).0.expect("a recipe without mistakes");
+    let source = pipeline::compile(&recipe, Target::Cpu, &Options::default()).expect("a kernel");
+    let (mut exponentials, mut products, mut sums) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for line in source.lines().map(str::trim) {
+        if let Some((x, value)) = line.strip_prefix("let ").and_then(|line| line.split_once(" = ")) {
+            let mut factors = value.trim_end_matches(';').split(" * ");
+            if value.ends_with(".exponential();") {
+                exponentials.insert(x);
+            } else if factors.any(|factor| exponentials.contains(factor)) {
+                products.insert(x);
+            }
+        }
+        if let Some((_, x)) = line.trim_end_matches(';').split_once("_lanes += ") {
+            sums += 1;
+            assert!(!products.contains(x), "{line}");
+        }
+    }
+    assert!(sums > 0 && !products.is_empty(), "the kernel has sums and products with exponentials");
 }

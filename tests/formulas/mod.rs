@@ -24,7 +24,7 @@ pub fn params(recipe: &str) -> &'static [&'static str] {
         "newton_light_exact" => &["T", "eps"],
         "qknorm" => &["T", "rho"],
         "sigmoid_attention" => &["T", "b"],
-        "sink" | "softcap" => &["T", "c"],
+        "cauchy" | "sink" | "softcap" => &["T", "c"],
         _ => &["T"],
     }
 }
@@ -35,6 +35,8 @@ pub fn initial(recipe: &str, param: &str, head: usize) -> f64 {
         ("b", "sigmoid_attention") => -6.0,
         ("c", "sink") => 0.0,
         ("c", "softcap") => 50.0,
+        ("c", "cauchy") => 2.0 * head as f64,
+        ("T", "cauchy") => 1.0,
         ("tau", _) => 0.01,
         ("beta", _) => 0.9,
         ("T", "linear" | "gated_linear" | "retention") => 1.0,
@@ -110,6 +112,13 @@ pub fn row(recipe: &str, row: &Row) -> (Vec<f64>, f64) {
         "dense_memory" => {
             let weights: Vec<f64> = products.iter().map(|x| x.max(0.0).powi(2)).collect();
             (mean(&weights, &row.values), -products.iter().map(|x| x.max(0.0).powi(3)).sum::<f64>() / 3.0)
+        }
+        "cauchy" => {
+            let c = (row.param)("c");
+            let squares: Vec<f64> = gaps.iter().map(|r| dot(r, r)).collect();
+            let (p, energy) = softmax(&squares.iter().map(|x| (x / c).ln_1p()).collect::<Vec<_>>(), t);
+            let pulls = row.values.iter().zip(&squares).map(|(v, x)| scale(2.0 / (c + x), &minus(v, row.q)));
+            (mean(&p, &pulls.collect::<Vec<_>>()), energy)
         }
         "logcosh" => {
             let log_cosh = |x: &f64| x.abs() + (-2.0 * x.abs()).exp().ln_1p() - std::f64::consts::LN_2;

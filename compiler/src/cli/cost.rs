@@ -106,14 +106,34 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
     let direction = forward[0].1.clone();
     let cheapest = Derivation { direction: direction.clone(), ..readable.clone() };
     let layer = layer_of(recipe, &direction.term, &readable);
-    Formulas {
-        before: before(&readable, &wanted(recipe, backward).map(|d| d.value.proof.start).collect::<Vec<Expr>>()),
-        forward,
-        backward: wanted(recipe, derive::backward(&cheapest, &options))
-            .map(|d| (d.leaf.name.to_string(), d.value))
-            .collect(),
-        layer,
-    }
+    let named = |d: Definition| (d.leaf.name.to_string(), d.value);
+    let printed: Vec<(String, Simplified)> = wanted(recipe, backward).map(named).collect();
+    let cheap = wanted(recipe, derive::backward(&cheapest, &options)).map(named).collect();
+    let starts: Vec<Expr> = printed.iter().map(|(_, value)| value.proof.start.clone()).collect();
+    let backward = cheapest_together(cheap, &printed, &at_hand(&terms(&forward)), sizes);
+    Formulas { before: before(&readable, &starts), forward, backward, layer }
+}
+
+/// Each formula the cheaper of two ways by itself, or all of them one way, if only as differentiation gives them: what they
+/// share counts once.
+fn cheapest_together(
+    cheap: Vec<(String, Simplified)>,
+    printed: &[(String, Simplified)],
+    given: &[Expr],
+    sizes: ReferenceSizes,
+) -> Vec<(String, Simplified)> {
+    let printed: Vec<(String, Simplified)> = printed.to_vec();
+    let total = |formulas: &[(String, Simplified)]| operations_given(&terms(formulas), given).evaluate(sizes);
+    let is_cheaper = |x: &(String, Simplified), y: &(String, Simplified)| {
+        total(std::slice::from_ref(x)) < total(std::slice::from_ref(y))
+    };
+    let other = |own: &(String, Simplified)| printed.iter().find(|(name, _)| *name == own.0).cloned();
+    let mixed =
+        cheap.iter().map(|own| other(own).filter(|other| is_cheaper(other, own)).unwrap_or(own.clone())).collect();
+    let start = |(name, value): &(String, Simplified)| (name.clone(), Simplified::as_it_is(&value.proof.start));
+    let as_differentiated = printed.iter().map(start).collect();
+    let ways: [Vec<(String, Simplified)>; 4] = [cheap, mixed, printed, as_differentiated];
+    ways.into_iter().min_by(|x, y| total(x).total_cmp(&total(y))).unwrap_or_default()
 }
 
 fn layer_of(recipe: &Recipe, direction: &Expr, derivation: &Derivation) -> Layer {

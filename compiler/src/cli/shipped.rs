@@ -17,6 +17,7 @@ macro_rules! shipped {
 }
 
 shipped! {
+    "cauchy"
     "dense_memory"
     "entmax15"
     "euclidean"

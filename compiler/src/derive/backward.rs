@@ -9,7 +9,7 @@ use super::naming::{in_shares, meanings, unused, vector_leaf};
 use super::{Definition, Derivation, applied, hide, options_for};
 use crate::calculus::{self, Meaning};
 use crate::check::inputs;
-use crate::ir::{Axis, Expr, Leaf, Op, Role, Sign, traverse};
+use crate::ir::{Axis, Expr, Leaf, Op, Role, Sign, Space, traverse};
 use crate::simplify::{Options, Simplified, simplify, simplify_sum};
 
 /// A backward pass.
@@ -41,13 +41,20 @@ pub fn backward(derivation: &Derivation, options: &Options) -> Backward {
         value
     };
     let tidy = |e: &Expr| hidden(simplify(e, &options));
-    // The parts a solved system sends are many, and each is simple; one direction may have something to share.
-    let tidy_sum = |parts: Vec<Expr>| match solves {
-        true => hidden(simplify_sum(&parts, &options)),
-        false => tidy(&Expr::add(parts)),
+    let apart = |parts: &[Expr]| hidden(simplify_sum(parts, &options));
+    // The parts a solved system sends are many, and each is simple; one direction may have something to share, unless that is
+    // too much for one search.
+    let tidy_sum = |parts: Vec<Expr>| {
+        if solves {
+            return apart(&parts);
+        }
+        let whole = tidy(&Expr::add(parts.iter().cloned()));
+        let found = whole.hit_limit.then(|| apart(&parts));
+        found.filter(|apart| !apart.hit_limit).unwrap_or(whole)
     };
     let terms = if solves { direction.terms() } else { vec![direction.clone()] };
-    let mut pieces: Vec<Expr> = terms.iter().map(|term| scalar(&Expr::leaf(cotangent.clone()).times(term))).collect();
+    let mut pieces: Vec<Expr> =
+        terms.iter().map(|term| scalar(&paired(&Expr::leaf(cotangent.clone()), term))).collect();
     let (mut definitions, mut of_rests) = (Vec::new(), Vec::new());
     let names: Vec<_> = derivation.names.iter().rev().collect();
     let scores_of = |name: &str| format!("∂{}", unused(&name.replacen('p', "s", 1), recipe));
@@ -194,6 +201,35 @@ fn inputs_among(derivation: &Derivation, terms: &[&Expr]) -> Vec<Leaf> {
 /// The term as if every token were seen.
 fn everywhere(e: &Expr) -> Expr {
     traverse::substitute_leaves(e, &mut |leaf| (leaf.role == Role::Visible).then(Expr::one))
+}
+
+/// Σ_e g_e x_e, with g inside of sums over tokens: Σ_i a_i (g·v_i), and not g·(Σ_i a_i v_i), since a derivative of the latter
+/// has matrices. A mean such as Σ_i p_i v_i has none, and stays whole.
+fn paired(g: &Expr, x: &Expr) -> Expr {
+    let is_inside = |e: &Expr| matches!(sum_over_tokens(e), Some((_, body)) if !is_plain(&body));
+    let (sums, others): (Vec<Expr>, Vec<Expr>) = x.terms().into_iter().partition(is_inside);
+    let with_g = |e: &Expr| Expr::sum(Axis::E, &g.times(e));
+    let inside = sums.iter().filter_map(|term| {
+        let (axis, body) = sum_over_tokens(term)?;
+        let (vectors, numbers): (Vec<Expr>, Vec<Expr>) = body.factors().into_iter().partition(|f| f.has_axis(Axis::E));
+        Some(Expr::sum(axis, &Expr::mul(numbers).times(&paired(g, &Expr::mul(vectors)))))
+    });
+    Expr::add(inside.chain([with_g(&Expr::add(others))]))
+}
+
+/// A sum over tokens, with what stands in front of it put inside.
+fn sum_over_tokens(e: &Expr) -> Option<(Axis, Expr)> {
+    let factors = e.factors();
+    let is_sum = |f: &Expr| matches!(f.op(), Op::Sum(axis, _) if axis.space == Space::Token && f.has_axis(Axis::E));
+    let at = factors.iter().position(is_sum)?;
+    let Op::Sum(axis, body) = factors[at].op() else { return None };
+    let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone());
+    Some((*axis, Expr::mul(others).times(body)))
+}
+
+/// Whether a term is a product of inputs and names.
+fn is_plain(e: &Expr) -> bool {
+    e.factors().iter().all(|f| matches!(f.op(), Op::Leaf(_)))
 }
 
 /// Σ over every axis: one number.

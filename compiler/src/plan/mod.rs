@@ -16,7 +16,6 @@ pub mod lower;
 mod matrix;
 mod merge;
 mod near;
-mod products;
 pub mod schedule;
 mod separate;
 mod shift;
@@ -271,7 +270,6 @@ fn passes(
     let alone = BTreeSet::new();
     for (outputs, given) in [(&mut learned, &given), (&mut fixed, &alone), (&mut of_energy, &alone)] {
         let roots: Vec<Id> = outputs.iter().map(|o| o.id).collect();
-        let roots = products::with_fewer_products(&mut lowering.graph, &roots, given)?;
         let merged = merge::merge(&mut lowering.graph, &roots, given)?;
         for (output, id) in outputs.iter_mut().zip(merged) {
             *output = lowering.output(&output.name, id, output.domain)?;

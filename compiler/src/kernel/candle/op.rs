@@ -133,7 +133,7 @@ fn forward(subject: &Subject) -> TokenStream {
             #unused
             let mut kept = Kept { #(#fields: #cuts,)* #numbers dropout: self.dropout, saved: Saved::default() };
             let mut saved = Saved::default();
-            let mut out = vec![0.0; size.all_heads() * size.queries * size.head];
+            let mut out = vec![0.0f32; size.all_heads() * size.queries * size.head];
             forward(size, &self.visible, &kept.inputs(size), &mut saved, &mut out);
             kept.saved = saved;
             let _ = self.kept.set(kept);
@@ -151,11 +151,11 @@ fn backward(subject: &Subject) -> TokenStream {
     let query = names::field("q");
     let of_query = match field(&query) {
         true => quote!(let queries = merge(&[&gradients.#query], self.queries());),
-        false => quote!(let queries = vec![0.0; size.all_heads() * size.queries * size.head];),
+        false => quote!(let queries = vec![0.0f32; size.all_heads() * size.queries * size.head];),
     };
     let tokens = subject.tokens.iter().map(names::input_field).map(|name| match field(&name) {
         true => quote!(&gradients.#name),
-        false => quote!(&vec![0.0; size.all_heads() * size.tokens * size.head]),
+        false => quote!(&vec![0.0f32; size.all_heads() * size.tokens * size.head]),
     });
     let count = numbers::count(subject.tokens.len());
     let numbers: Vec<TokenStream> = (subject.numbers())
@@ -177,7 +177,7 @@ fn backward(subject: &Subject) -> TokenStream {
     let learns = subject.learned().next().is_some() || subject.all_gates().next().is_some();
     let (of_numbers, result, third) = match learns {
         true => (
-            quote!(let mut numbers = vec![0.0; numbers.elem_count()]; #(#numbers)*),
+            quote!(let mut numbers = vec![0.0f32; numbers.elem_count()]; #(#numbers)*),
             quote!(Some(Tensor::from_vec(numbers, length, &Device::Cpu)?)),
             quote!(numbers),
         ),
