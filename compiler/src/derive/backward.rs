@@ -223,8 +223,10 @@ fn sum_over_tokens(e: &Expr) -> Option<(Axis, Expr)> {
     let is_sum = |f: &Expr| matches!(f.op(), Op::Sum(axis, _) if axis.space == Space::Token && f.has_axis(Axis::E));
     let at = factors.iter().position(is_sum)?;
     let Op::Sum(axis, body) = factors[at].op() else { return None };
-    let others = factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone());
-    Some((*axis, Expr::mul(others).times(body)))
+    let others = Expr::mul(factors.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, f)| f.clone()));
+    // What stands in front may be inside of another sum over this axis.
+    let fresh = body.axes().union(others.axes()).with(*axis).fresh(axis.space);
+    Some((fresh, others.times(&traverse::rename(body, *axis, fresh))))
 }
 
 /// Whether a term is a product of inputs and names.
