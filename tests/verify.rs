@@ -97,13 +97,6 @@ fn tokens_nobody_sees_get_nothing_back() {
     passes(&recipe("recipe r { local euclidean; global c() { F = sum(E) } optimizer gd; }"));
 }
 
-/// A sum over tokens that stands in front of another one keeps its own tokens, wherever the cotangent goes.
-#[test]
-fn sums_in_front_of_sums_go_back() {
-    let global = "global c() { F = sum(E / (1 + E^2)) / (1 + sum(sigmoid(E)) / sum(1)) }";
-    passes(&recipe(&format!("recipe r {{ local lp(p = 1.5); {global} optimizer gd; }}")));
-}
-
 /// Parameters may be called what the derivation calls its own quantities.
 #[test]
 fn parameters_may_have_any_name() {

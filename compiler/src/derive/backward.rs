@@ -239,3 +239,30 @@ fn scalar(e: &Expr) -> Expr {
     let inner = e.axes().iter().filter(|a| *a != Axis::T).fold(e.clone(), |x, axis| Expr::sum(axis, &x));
     Expr::sum(Axis::T, &inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::eval::{Sizes, evaluate};
+    use crate::ir::sample::{Random, sample};
+
+    #[test]
+    fn the_cotangent_goes_inside_of_nested_sums() {
+        let [q, k, v] = [inputs::q(), inputs::k(), inputs::v()].map(Expr::leaf);
+        let g = Expr::leaf(Leaf::new(Role::Probe, 1, "g", &[Axis::T, Axis::E], Sign::Unknown));
+        let score = Expr::sum(Axis::E, &q.times(&k));
+        // Σ_i (s_i Σ_j s_j² v_j − s_i³ v_i), where both sums may run over the same axis.
+        let inner = Expr::sum(Axis::N, &score.square().times(&v));
+        let cube = score.square().times(&score);
+        let x = Expr::sum(Axis::N, &score.times(&inner).minus(&cube.times(&v)));
+        let whole = Expr::sum(Axis::E, &g.times(&x));
+        let inside = paired(&g, &x);
+        let sizes = Sizes { queries: 3, tokens: 4, head: 2, model: 2, heads: 1 };
+        let env = sample(&[whole.clone(), inside.clone()], sizes, &[], &mut Random::new(5));
+        let [whole, inside] = [whole, inside].map(|e| evaluate(&e, &env).expect("a value").data);
+        assert!(
+            whole.iter().zip(&inside).all(|(x, y)| (x - y).abs() < 1e-12 * (1.0 + x.abs())),
+            "{whole:?} {inside:?}"
+        );
+    }
+}
