@@ -92,6 +92,8 @@ const ALLOWED: f64 = 64.0;
 const NUDGES: u64 = 4;
 /// What moves by more than this part of itself is no place to look.
 const VAGUE: f64 = 1e-3;
+/// What double precision leaves of terms that cancel is at most this part of them.
+const NOISE: f64 = 1e-13;
 /// Results below are as good as 0.
 const SMALLEST: f64 = 1e-30;
 /// Values that are computed for one scale; longer plans are run on fewer samples.
@@ -282,16 +284,34 @@ fn judged(
             let is_alone = is_number && tokens == 1;
             let is_small = is_number || place == Place::Ordinary && head > 1 && tokens > 1;
             let is_plain = is_alone || scale <= ORDINARY && is_small;
-            let of_parts = if is_plain { 0.0 } else { made_of(name, &expected, &env) };
-            Some((name.clone(), judge(x, &moved, got.get(name)?, of_parts)))
+            let of_parts = made_of(name, &expected, &env);
+            let got = got.get(name)?;
+            // A single token has all the weight, and what is 0 because of that is what the weights' cotangents round to.
+            let may_vanish = precision == Precision::Single && is_number && tokens > 1;
+            let judged = match may_vanish && is_lost_zero(x, &moved, got, of_parts) {
+                true => Judged::Lost { error: gap(x, got) / of_parts, allowed: NOISE },
+                false => judge(x, &moved, got, if is_plain { 0.0 } else { of_parts }),
+            };
+            Some((name.clone(), judged))
         })
         .collect()
+}
+
+/// Whether an array is 0 because terms cancel, which moves by their rounding in double precision alone, and what was computed
+/// is not.
+fn is_lost_zero(x: &[f64], moved: &[&Vec<f64>], got: &[f64], of_parts: f64) -> bool {
+    let noise = moved.iter().fold(largest_of(x), |most, other| most.max(gap(x, other)));
+    noise <= NOISE * of_parts && gap(x, got) > NOISE * of_parts
+}
+
+/// The largest difference of two arrays' entries.
+fn gap(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()))
 }
 
 /// An array against what it should be, at inputs nearby too; `of_parts` is the size of what it is made of.
 fn judge(x: &[f64], moved: &[&Vec<f64>], got: &[f64], of_parts: f64) -> Judged {
     let largest = largest_of(x).max(of_parts).min(f64::from(f32::MAX));
-    let gap = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
     let is_finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
     if !is_finite(x) || largest_of(x) > f64::from(f32::MAX) {
         return Judged::TooLarge;
