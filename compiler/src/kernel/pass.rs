@@ -337,6 +337,7 @@ fn one_head(plan: &Plan, context: &Context) -> TokenStream {
             fn with_simd<S: pulp::Simd>(self, simd: S) {
                 let With { head: #head { size, visible, #(#share_names,)* #(#parameters,)* #dropout_names }, workspace } =
                     self;
+                #[allow(dead_code)]
                 type Lanes<S> = lanes::Lanes<S, #number>;
                 let head = size.head;
                 #sizes
