@@ -1,5 +1,5 @@
 //! Functions of lanes in double precision. What kernels call for every pair runs in registers; the rest goes lane by lane
-//! through [`super::real`], see [`Lanes::each`].
+//! through [`super::real`].
 
 use super::lanes::Lanes;
 use super::real::Real;
