@@ -110,7 +110,7 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
     let printed: Vec<(String, Simplified)> = wanted(recipe, backward).map(named).collect();
     let cheap = wanted(recipe, derive::backward(&cheapest, &options)).map(named).collect();
     let starts: Vec<Expr> = printed.iter().map(|(_, value)| value.proof.start.clone()).collect();
-    let backward = cheapest_together(cheap, &printed, &at_hand(&terms(&forward)), sizes);
+    let backward = cheapest_together(cheap, printed, &at_hand(&terms(&forward)), sizes);
     Formulas { before: before(&readable, &starts), forward, backward, layer }
 }
 
@@ -118,11 +118,10 @@ fn formulas(recipe: &Recipe, sizes: ReferenceSizes) -> Formulas {
 /// share counts once.
 fn cheapest_together(
     cheap: Vec<(String, Simplified)>,
-    printed: &[(String, Simplified)],
+    printed: Vec<(String, Simplified)>,
     given: &[Expr],
     sizes: ReferenceSizes,
 ) -> Vec<(String, Simplified)> {
-    let printed: Vec<(String, Simplified)> = printed.to_vec();
     let total = |formulas: &[(String, Simplified)]| operations_given(&terms(formulas), given).evaluate(sizes);
     let is_cheaper = |x: &(String, Simplified), y: &(String, Simplified)| {
         total(std::slice::from_ref(x)) < total(std::slice::from_ref(y))
